@@ -2,7 +2,7 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
 import { failureTypes, type AgainDetails, type StepDone } from '../contract/messages.ts'
-import type { Context } from '../governance/context.ts'
+import type { Context, Telling, UnsealingRuns, Reading } from '../governance/context.ts'
 import { TransactionTooLong } from '../governance/audit/lane-transactions.ts'
 import { DomainError } from '../governance/errors.ts'
 import { decideSteps } from '../calls/runs/effect.ts'
@@ -135,12 +135,7 @@ async function prepared(
 }
 
 /** Throws the error of an outage or a cancellation. */
-function noteBroken(
-  { log }: Pick<Context, 'log'>,
-  { key }: DefinedCall,
-  signal: AbortSignal,
-  error: unknown,
-) {
+function noteBroken({ log }: Telling, { key }: DefinedCall, signal: AbortSignal, error: unknown) {
   if (isOutage(error) || signal.aborted) throw error
   log.error({ err: error, run_id: key.runId, step_id: key.stepId }, 'a call could not be prepared')
 }
@@ -158,7 +153,7 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
 
 /** Throws if the run's version has no such step, item or activity, or if a dependency has not ended. */
 async function admit(
-  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
+  context: UnsealingRuns,
   activity: ActivityContext,
   key: EffectKey,
 ): Promise<DefinedCall> {
@@ -210,7 +205,7 @@ function withDelay(activity: ActivityContext, failure: unknown): unknown {
 
 /** The message of an unexpected error stays in our log, because it could contain a value. */
 async function toFailure(
-  context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
+  context: Reading & Telling,
   activity: ActivityContext,
   error: unknown,
 ): Promise<unknown> {
@@ -230,7 +225,7 @@ async function toFailure(
 
 /** If an outage prevents the count, returns the outage's failure. */
 async function unexpected(
-  context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
+  context: Reading & Telling,
   activity: ActivityContext,
 ): Promise<ApplicationFailure> {
   try {
@@ -253,11 +248,7 @@ const identityOf = ({ info }: ActivityContext) => ({
   activity: info.activityType,
 })
 
-function outage(
-  { sparseLog }: Pick<Context, 'sparseLog'>,
-  activity: ActivityContext,
-  error: unknown,
-): ApplicationFailure {
+function outage({ sparseLog }: Telling, activity: ActivityContext, error: unknown): ApplicationFailure {
   sparseLog.warn(
     'outage',
     { err: error, ...identityOf(activity) },

@@ -6,7 +6,7 @@ import { effectId, newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import { sealState, type ApprovedState, approvedState } from '../governance/approvals/approved-state.ts'
 import { liveRow } from '../governance/connections/credential.ts'
-import type { Context } from '../governance/context.ts'
+import type { Context, Unsealing } from '../governance/context.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import {
@@ -193,11 +193,7 @@ export class Approved {
   }
 
   /** `approvalId` is null if the call needed no approval, or if an earlier attempt may have made the call. */
-  static async read(
-    context: Pick<Context, 'db' | 'sealer'>,
-    tool: ToolDeclaration,
-    approvalId: string | null,
-  ): Promise<Approved> {
+  static async read(context: Unsealing, tool: ToolDeclaration, approvalId: string | null): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
     // A tool with `ownService` can work without a connection, so its call must then go without one (null).

@@ -1,4 +1,4 @@
-import type { Context } from '../governance/context.ts'
+import type { Context, Unsealing } from '../governance/context.ts'
 import { isTooLarge, mostValues } from '../shared/json-size.ts'
 import { slackAccountOf } from '../governance/people/slack-accounts.ts'
 import { keptColumns, memoryRevision, openMemory, sealMemory } from '../governance/tools/memory.ts'
@@ -38,7 +38,7 @@ export function createToolServices(
   }
 }
 
-function memoryOf({ db, sealer }: Pick<Context, 'db' | 'sealer'>): ToolServices['memory'] {
+function memoryOf({ db, sealer }: Unsealing): ToolServices['memory'] {
   return {
     async get(organizationId, key) {
       const row = await db

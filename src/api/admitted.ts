@@ -1,4 +1,4 @@
-import type { Context } from '../governance/context.ts'
+import type { Context, Reading, Configured } from '../governance/context.ts'
 import { type Caller, type Identity } from '../governance/access/identity.ts'
 import { organizationsOf } from '../governance/access/recheck.ts'
 import { requireFactor } from '../governance/access/second-factor.ts'
@@ -121,18 +121,14 @@ async function checked(
 }
 
 /** For a request that names none. For `every` organization of a person, the first with the needed role. */
-async function homeIn(
-  { db }: Pick<Context, 'db'>,
-  identity: Identity,
-  { every, role }: Needs,
-): Promise<string> {
+async function homeIn({ db }: Reading, identity: Identity, { every, role }: Needs): Promise<string> {
   const [first] = every === true && identity.keyId === null ? await organizationsOf(db, identity, role) : []
   return first ?? identity.organizationId
 }
 
 /** Throws if a required second factor or an inner object is missing, or if the role is too low. */
 async function standIn(
-  context: Pick<Context, 'config' | 'db'>,
+  context: Configured,
   identity: Identity,
   {
     subject,

@@ -1,5 +1,5 @@
 import express, { type Express, type NextFunction, type Request, type Response, type Router } from 'express'
-import type { Context } from '../governance/context.ts'
+import type { Context, Telling } from '../governance/context.ts'
 import { createAuth } from './auth.ts'
 import { dispatch } from './dispatch.ts'
 import { docsFiles } from './routes/docs.ts'
@@ -89,12 +89,7 @@ const unknownRoute = (request: Request): ApiError =>
     `no route answers \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
   )
 
-function sendError(
-  context: Pick<Context, 'log' | 'sparseLog'>,
-  thrown: unknown,
-  request: Request,
-  response: Response,
-): void {
+function sendError(context: Telling, thrown: unknown, request: Request, response: Response): void {
   // For a path that cannot be decoded (`%E0%A4%A`).
   const error =
     thrown instanceof URIError

@@ -14,7 +14,7 @@ import {
 } from '../governance/access/password-in-use.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
 import { takeCode } from '../governance/people/guesses.ts'
-import type { Context } from '../governance/context.ts'
+import type { Configured } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 import { isOneLine } from '../policy/text.ts'
 
@@ -244,10 +244,7 @@ export function requireModestUser(user: { name?: unknown; email?: unknown; image
  * Throws if the address may not have an account. The library then answers as for an existing one, so a stranger cannot
  * find out who is invited. Returns whether it may only because of an invitation.
  */
-export async function requireMaySignUp(
-  { config, db }: Pick<Context, 'config' | 'db'>,
-  email: string,
-): Promise<boolean> {
+export async function requireMaySignUp({ config, db }: Configured, email: string): Promise<boolean> {
   if (await maySignUp(db, config.people, email)) return config.people.signUp.mode === 'invited'
   throw new APIError('FORBIDDEN', { message: 'no account can be created for this address' })
 }
@@ -256,10 +253,7 @@ export async function requireMaySignUp(
  * Unless every address may have an account, throws if this one is not confirmed, with the error for a wrong password:
  * somebody who signed up with another person's address learns nothing.
  */
-export async function requireConfirmedToSignIn(
-  { config, db }: Pick<Context, 'config' | 'db'>,
-  userId: string,
-): Promise<void> {
+export async function requireConfirmedToSignIn({ config, db }: Configured, userId: string): Promise<void> {
   if (!mustConfirmFirst(config.people.signUp)) return
   const user = await db
     .selectFrom('users')

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express'
 import { betterAuth } from 'better-auth'
 import { publicBase, type Config } from '../shared/config.ts'
-import type { Context } from '../governance/context.ts'
+import type { Context, Telling } from '../governance/context.ts'
 import { isDuplicate } from '../db/errors.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie, sessionSeconds } from './auth-options.ts'
@@ -161,12 +161,12 @@ function addressAsked(config: Config, request: Request, path: string): string {
   return address
 }
 
-const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
+const recordLater = (context: Telling) => (error: Error) =>
   context.log.warn({ err: error }, 'an account event is not in the audit log yet')
 
 /** Not in the audit log, because a stranger could make that of any person grow. */
 function noteFailure(
-  context: Pick<Context, 'log'>,
+  context: Telling,
   request: Request,
   asked: string,
   status: number,

@@ -16,7 +16,7 @@ import { ApiError, errorBody, statusOf } from './errors.ts'
 import { limitUnread } from './body-bytes.ts'
 import { isOwnHost, type MetricsEndpoint } from '../shared/own-hosts.ts'
 import type { Metrics } from '../shared/metrics.ts'
-import type { Context } from '../governance/context.ts'
+import type { Context, Telling } from '../governance/context.ts'
 
 /** If Node itself refuses a request, the answer has the format of all other errors. With `tls`, only TLS 1.3. */
 export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
@@ -262,7 +262,7 @@ export const routeLocal = 'route'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /** Counts each request, and logs it at the level `debug`. */
-export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): RequestHandler {
+export function observed({ log, metrics }: Telling): RequestHandler {
   const isLogged = log.isLevelEnabled('debug')
   return (request, response, next) => {
     const startedAt = performance.now()

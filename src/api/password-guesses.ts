@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Request } from 'express'
-import type { Context } from '../governance/context.ts'
+import type { Configured } from '../governance/context.ts'
 import { returnGuess, takeGuess } from '../governance/people/guesses.ts'
 import { publicBase, type Config } from '../shared/config.ts'
 
@@ -54,7 +54,7 @@ const wrong = new Set([
  * signed-in person who enters the password again.
  */
 export async function guarded(
-  context: Pick<Context, 'config' | 'db'>,
+  context: Configured,
   { request, path, body }: { readonly request: Request; readonly path: string; readonly body: unknown },
   userOf: () => Promise<string | null>,
   answer: () => Promise<Response>,

@@ -1,5 +1,5 @@
 import type { Db } from '../db/schema/index.ts'
-import type { Context } from '../governance/context.ts'
+import type { Context, Changing } from '../governance/context.ts'
 import { runEnded } from '../contract/status.ts'
 import type { Asker } from '../calls/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
@@ -31,7 +31,7 @@ async function hasEnded(db: Db, runId: string): Promise<boolean> {
 
 /** Until the approval is not pending, `seconds` have passed, or the signal aborts. Throws `not_found` if not own. */
 export async function waitForApproval(
-  context: Pick<Context, 'combiner' | 'db' | 'notifier'>,
+  context: Changing & Pick<Context, 'notifier'>,
   asker: Asker,
   approvalId: string,
   seconds: number,

@@ -57,3 +57,15 @@ export interface Context {
   onOutbox: () => void
   close(): Promise<void>
 }
+
+/* What most functions need of it. */
+
+export type Reading = Pick<Context, 'db'>
+export type Configured = Pick<Context, 'config' | 'db'>
+export type Changing = Pick<Context, 'combiner' | 'config' | 'db'>
+/** Opens sealed values. */
+export type Unsealing = Pick<Context, 'config' | 'db' | 'sealer'>
+export type ReadingRuns = Pick<Context, 'config' | 'db' | 'runCaches'>
+export type UnsealingRuns = ReadingRuns & Unsealing
+export type ChangingRuns = Changing & UnsealingRuns
+export type Telling = Pick<Context, 'log' | 'metrics' | 'sparseLog'>

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import type { Context } from './context.ts'
+import type { Unsealing } from './context.ts'
 import { claimIdempotencyKey } from '../db/queries/idempotency.ts'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
@@ -72,7 +72,7 @@ const keptFor = sql`make_interval(hours => ${keptHours})`
 export const mostKeptLength = 256 * 1024
 
 /** Throws `idempotency_mismatch` for another body, `idempotency_in_progress` while the first call has not ended. */
-export async function openKey(context: Pick<Context, 'db' | 'sealer'>, use: KeyUse): Promise<Opening> {
+export async function openKey(context: Unsealing, use: KeyUse): Promise<Opening> {
   const { rows } = await claimIdempotencyKey(use, lockSeconds, keptFor).execute(context.db)
   const [mine] = rows
   if (mine !== undefined) return { claim: await claimOf(context, use, mine) }
@@ -111,7 +111,7 @@ export async function forgetOldKeys(db: Db): Promise<void> {
 }
 
 async function claimOf(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
@@ -164,7 +164,7 @@ async function claimOf(
 
 /** Answers contain outputs of calls, and some a new API key. */
 async function seal(
-  context: Pick<Context, 'sealer'>,
+  context: Unsealing,
   use: KeyUse,
   column: 'answer' | 'made',
   text: string | null,
@@ -174,7 +174,7 @@ async function seal(
 }
 
 async function unseal(
-  context: Pick<Context, 'sealer'>,
+  context: Unsealing,
   use: KeyUse,
   column: 'answer' | 'made',
   sealed: string | null,

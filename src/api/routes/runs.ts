@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import type { Context } from '../../governance/context.ts'
+import type { Context, UnsealingRuns } from '../../governance/context.ts'
 import { runEnded } from '../../contract/status.ts'
 import { readSessionRun } from '../../governance/agents/run-record.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
@@ -107,7 +107,7 @@ function executionOf(view: RunFields) {
 }
 
 export async function runOf(
-  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
+  context: UnsealingRuns & Pick<Context, 'isTemporalAway'>,
   caller: Caller,
   runId: string,
 ): Promise<RunFields> {

@@ -1,4 +1,4 @@
-import type { Context } from '../../governance/context.ts'
+import type { Context, Changing } from '../../governance/context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
@@ -179,11 +179,7 @@ const nowhere = (): AgentDecision =>
  * only if storage is left and the person may ask there. Otherwise the person could fill the audit log. `why`
  * must not quote the request.
  */
-export async function denyUnreadable(
-  context: Pick<Context, 'combiner'>,
-  asker: Asker,
-  why: string,
-): Promise<AgentDecision> {
+export async function denyUnreadable(context: Changing, asker: Asker, why: string): Promise<AgentDecision> {
   const { user, keyId, organizationId } = asker.identity
   const denied = unrecorded('unreadable request', `The request cannot be read, so it is denied: ${why}.`)
   if (organizationId === '') return denied

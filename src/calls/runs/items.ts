@@ -1,4 +1,4 @@
-import type { Context } from '../../governance/context.ts'
+import type { ChangingRuns, UnsealingRuns, Reading } from '../../governance/context.ts'
 import { mostItems } from '../../contract/definition.ts'
 import { words } from '../../contract/forms.ts'
 import { typeOfJson } from '../../contract/json.ts'
@@ -41,7 +41,7 @@ export function itemsOf(defined: DefinedCall, scope: Scope): readonly Json[] {
  * and `unavailable` if a freeze has just ended.
  */
 export async function expandStep(
-  context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
+  context: ChangingRuns,
   runId: string,
   stepId: string,
   signal: AbortSignal = new AbortController().signal,
@@ -129,7 +129,7 @@ interface Counted {
 }
 
 async function countItems(
-  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
+  context: UnsealingRuns,
   defined: DefinedCall,
   signal: AbortSignal,
 ): Promise<Counted> {
@@ -157,7 +157,7 @@ async function countItems(
   }
 }
 
-export async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
+export async function readStep(context: Reading, runId: string, stepId: string) {
   return context.db
     .selectFrom('run_steps')
     .select(['item_count', 'status', 'finished_at', 'kind', 'tool'])

@@ -1,5 +1,5 @@
 import { CompiledQuery } from 'kysely'
-import type { Context } from '../../governance/context.ts'
+import type { Context, Changing, Reading } from '../../governance/context.ts'
 import { markSentText, openIntentText, reserveCostOfAttempt } from '../../db/queries/runs.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { getTool } from '../../tools/index.ts'
@@ -28,7 +28,7 @@ export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
  * not as the approvers saw it), nothing is recorded, and the call must be decided again.
  */
 export function recordWithWrite(
-  context: Pick<Context, 'combiner'>,
+  context: Changing,
   organizationId: string,
   op: CallOutcome,
   basis: Basis,
@@ -163,7 +163,7 @@ export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
  * saves their outcome.
  */
 export async function stillHolds(
-  { db }: Pick<Context, 'db'>,
+  { db }: Reading,
   { runId, stepId, itemIndex }: EffectKey,
   attempt: number,
   { policyVersion, role }: Basis,
@@ -223,7 +223,7 @@ export async function markSent(
  * writes an audit entry and returns the limit.
  */
 export function reserveCost(
-  context: Pick<Context, 'combiner'>,
+  context: Changing,
   organizationId: string,
   {
     key,

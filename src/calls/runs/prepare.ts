@@ -1,6 +1,6 @@
 import { withFilesAsText, parseParams } from '../../contract/tool-params.ts'
 import type { ToolDeclaration } from '../../tools/kit/tool.ts'
-import type { Context } from '../../governance/context.ts'
+import type { Context, Unsealing } from '../../governance/context.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ResolvedCall, DefinedCall } from './call.ts'
@@ -92,7 +92,7 @@ const templatesOf = ({ step }: DefinedCall): Json => {
 }
 
 async function opened(
-  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  context: Unsealing,
   defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
@@ -102,7 +102,7 @@ async function opened(
 }
 
 async function resolved(
-  context: Pick<Context, 'config' | 'sealer'>,
+  context: Unsealing,
   defined: DefinedCall,
   tool: ToolDeclaration,
   named: Scope,
@@ -232,7 +232,7 @@ export const brokenPause = ({ key, labels }: DefinedCall): ResolvedPause => ({
 
 /** The outcome will be `failed`. */
 export async function brokenCall(
-  context: Pick<Context, 'config' | 'sealer'>,
+  context: Unsealing,
   defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {
@@ -240,7 +240,7 @@ export async function brokenCall(
 }
 
 async function unread(
-  context: Pick<Context, 'config' | 'sealer'>,
+  context: Unsealing,
   defined: DefinedCall,
   tool: ToolDeclaration,
 ): Promise<ResolvedCall> {

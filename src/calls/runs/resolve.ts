@@ -1,4 +1,4 @@
-import type { Context } from '../../governance/context.ts'
+import type { ChangingRuns, Unsealing } from '../../governance/context.ts'
 import { wakeKey } from '../../contract/messages.ts'
 import { mostResolved, runEnded } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
@@ -56,10 +56,7 @@ export const mostResolvedBytes = 16 * 1024 ** 2
  * - `conflict` if a call is at another attempt than `attempt`;
  * - `validation_error` if the output is too large for so many calls.
  */
-export async function resolveStep(
-  context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
-  request: ResolveRequest,
-): Promise<void> {
+export async function resolveStep(context: ChangingRuns, request: ResolveRequest): Promise<void> {
   const { caller, runId, stepId, outcome } = request
   const calls = await chosenCalls(context, request)
   const keys = calls.map(({ key }) => key)
@@ -146,10 +143,7 @@ interface ChosenCall {
   readonly call: Call | null
 }
 
-async function chosenCalls(
-  context: Pick<Context, 'db' | 'sealer'>,
-  request: ResolveRequest,
-): Promise<readonly ChosenCall[]> {
+async function chosenCalls(context: Unsealing, request: ResolveRequest): Promise<readonly ChosenCall[]> {
   const { runId, stepId, items, outcome } = request
   const indexes =
     items === 'all'
@@ -204,7 +198,7 @@ function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Lab
 
 /** The key is the item index. Read without the lock, because stored parameters never change. */
 async function readCalls(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   { caller, runId, stepId }: ResolveRequest,
   items: readonly number[],
 ): Promise<ReadonlyMap<number, Call>> {

@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import { notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -19,7 +19,7 @@ export interface EndedSession {
  * again. Throws `not_found` (also if the person has left the organization) and `insufficient_role`.
  */
 export async function endSession(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   asker: Asker,
   {
     session_id: sessionId,

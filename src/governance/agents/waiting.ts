@@ -1,6 +1,6 @@
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import type { SessionStatus } from '../../db/schema/agents.ts'
 import type { ApprovalsTable } from '../../db/schema/runs.ts'
@@ -28,7 +28,7 @@ export interface AgentApproval {
 
 /** Throws `not_found` for other people's calls or if the asker has left, and `insufficient_role`. */
 export async function readAgentApproval(
-  context: Pick<Context, 'combiner' | 'db'>,
+  context: Changing,
   asker: Asker,
   approvalId: string,
 ): Promise<AgentApproval> {
@@ -50,7 +50,7 @@ export async function readAgentApproval(
 
 /** Throws `approval_already_decided` if the approval is not pending. */
 export async function withdrawOwn(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   asker: Asker,
   approvalId: string,
   once: Once | null,

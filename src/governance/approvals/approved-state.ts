@@ -1,5 +1,5 @@
 import type { PreviewDiff, PreviewField } from '../../tools/kit/preview.ts'
-import type { Context } from '../context.ts'
+import type { Unsealing } from '../context.ts'
 import { stateBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
@@ -27,10 +27,7 @@ export async function openState(
 }
 
 /** Null if the approval has no such state. */
-export async function approvedState(
-  context: Pick<Context, 'db' | 'sealer'>,
-  approvalId: string,
-): Promise<ApprovedState | null> {
+export async function approvedState(context: Unsealing, approvalId: string): Promise<ApprovedState | null> {
   const row = await context.db
     .selectFrom('approvals')
     .select('state_sealed')

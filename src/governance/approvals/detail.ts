@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Context } from '../context.ts'
+import type { Reading } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { readApprovalDetail } from '../../db/queries/approvals.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
@@ -39,7 +39,7 @@ const mostDeciders = 100
 
 /** The approval must exist in the viewer's organization. */
 export async function readDetail(
-  { db }: Pick<Context, 'db'>,
+  { db }: Reading,
   { organizationId, userId, role }: Viewer,
   approvalId: string,
 ): Promise<ApprovalDetail> {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { readDueApprovals } from '../../db/queries/approvals.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing } from '../context.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
 import { expireApproval, wakeRun, writeAtOnce } from './moves.ts'
@@ -20,7 +20,7 @@ const mostExpired = 100
  * Commit point `approval.expire`. Runs also have a timer in Temporal, which does not help while Temporal is
  * away. Agents' calls have no timer. Organizations take turns.
  */
-export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
+export async function expireDue(context: Changing & Pick<Context, 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(
     context.db,
   )
@@ -32,7 +32,7 @@ export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'spar
 
 /** Only while it is pending, and by the database's clock. */
 export async function expireIfDue(
-  context: Pick<Context, 'combiner'>,
+  context: Changing,
   { id, organization_id }: { readonly id: string; readonly organization_id: string },
 ): Promise<void> {
   await context.combiner.run(organization_id, 'approval.expire', async (tx) => {

@@ -4,7 +4,7 @@ import { getTool } from '../../tools/index.ts'
 import type { Preview } from '../../tools/kit/preview.ts'
 import type { Reversible, ToolDeclaration } from '../../tools/kit/tool.ts'
 import { publicBase } from '../../shared/config.ts'
-import type { Context } from '../context.ts'
+import type { Unsealing } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
@@ -103,7 +103,7 @@ export interface Viewer {
 }
 
 export async function listApprovals(
-  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  context: Unsealing,
   viewer: Viewer,
   filters: ApprovalFilters,
   page: PageRequest,
@@ -124,7 +124,7 @@ export async function listApprovals(
 
 /** Throws `not_found` also for an approval of another organization. */
 export async function readApproval(
-  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  context: Unsealing,
   viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalView> {
@@ -195,7 +195,7 @@ function shownColumns(db: Db) {
 }
 
 async function approvalView(
-  context: Pick<Context, 'config' | 'sealer'>,
+  context: Unsealing,
   viewer: Viewer,
   row: Selectable<ApprovalsTable> & {
     requester_email: string | null
@@ -255,7 +255,7 @@ async function approvalView(
 }
 
 async function shownPreview(
-  { sealer }: Pick<Context, 'sealer'>,
+  { sealer }: Unsealing,
   row: Pick<ApprovalsTable, 'id' | 'kind' | 'tool' | 'state_sealed'> & {
     requester_email: string | null
   },
@@ -269,7 +269,7 @@ async function shownPreview(
 }
 
 async function shownParams(
-  context: Pick<Context, 'sealer'>,
+  context: Unsealing,
   row: Selectable<ApprovalsTable>,
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined

@@ -3,7 +3,7 @@ import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/ids.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'
-import type { Context } from '../context.ts'
+import type { Unsealing } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
@@ -59,7 +59,7 @@ const unresolved = (db: Db) =>
 
 /** The newest run first, and within a run by step and item. */
 export async function listResolutions(
-  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  context: Unsealing,
   viewer: Viewer,
   filters: {
     readonly run_id?: string | undefined
@@ -94,11 +94,7 @@ export async function listResolutions(
 }
 
 /** Throws `not_found` also if the outcome was resolved, or if its run has ended. */
-export async function readResolution(
-  context: Pick<Context, 'config' | 'db' | 'sealer'>,
-  viewer: Viewer,
-  id: string,
-): Promise<ApprovalView> {
+export async function readResolution(context: Unsealing, viewer: Viewer, id: string): Promise<ApprovalView> {
   const call = readCallId(id)
   if (call === null) throw notFound('approval', id)
   const row = await unknownOutcomes(context.db)
@@ -130,11 +126,7 @@ const unknownOutcomes = (db: Db) =>
     ])
 type Row = Awaited<ReturnType<ReturnType<typeof unknownOutcomes>['execute']>>[number]
 
-async function resolutionView(
-  context: Pick<Context, 'config' | 'sealer'>,
-  viewer: Viewer,
-  row: Row,
-): Promise<ApprovalView> {
+async function resolutionView(context: Unsealing, viewer: Viewer, row: Row): Promise<ApprovalView> {
   const tool = getTool(row.tool ?? '')
   const sideEffect = row.side_effect ?? tool?.sideEffect ?? 'write'
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }

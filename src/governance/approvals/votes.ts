@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Reading } from '../context.ts'
 
 export interface VoteView {
   readonly user_id: string
@@ -11,7 +11,7 @@ export interface VoteView {
 
 /** By the id of the approval, the earliest vote first. */
 export async function readVotes(
-  context: Pick<Context, 'db'>,
+  context: Reading,
   approvalIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly VoteView[]>> {
   if (approvalIds.length === 0) return new Map()

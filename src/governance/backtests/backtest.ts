@@ -4,7 +4,7 @@ import type { RuleBody } from '../../policy/rule.ts'
 import type { Verdict, JsonObject, Role } from '../../policy/types.ts'
 import { activeOf, type LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing, Unsealing } from '../context.ts'
 import { type DecidedCall, decidedCalls, newestDecisions, type CallDecision } from '../../db/queries/rules.ts'
 import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
@@ -65,7 +65,7 @@ export interface BacktestRequest extends Window, LongRequest {
  * Throws `validation_error` if the drafts together are too large to save, and the errors of `inSlices`.
  */
 export async function backtestRules(
-  context: Pick<Context, 'db' | 'combiner' | 'sealer' | 'shares'>,
+  context: Changing & Unsealing & Pick<Context, 'shares'>,
   organizationId: string,
   { drafts, ...request }: BacktestRequest,
 ): Promise<Backtest> {

@@ -1,6 +1,6 @@
 import { takeOpenRuns, type OpenRun } from '../../db/queries/runs.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
-import type { Context } from '../context.ts'
+import type { Changing, ReadingRuns, Telling } from '../context.ts'
 import type { FinalStatus } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { WorkflowEngine, EngineState } from './workflow-engine.ts'
@@ -12,7 +12,7 @@ const passSize = 100
 
 const mostWoken = 50
 
-type Reconciling = Pick<Context, 'combiner' | 'config' | 'db' | 'log' | 'metrics' | 'runCaches' | 'sparseLog'>
+type Reconciling = Changing & ReadingRuns & Telling
 
 /**
  * Compares open runs with Temporal. A missing one is started again; its finished steps return their stored outcomes, so
@@ -61,7 +61,7 @@ const endings: Readonly<
 }
 
 async function close(
-  context: Pick<Context, 'combiner' | 'log'>,
+  context: Changing & Telling,
   organizationId: string,
   runId: string,
   state: keyof typeof endings,

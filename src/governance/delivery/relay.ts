@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Context, ReadingRuns } from '../context.ts'
 import { inOneLine } from '../../policy/text.ts'
 import { interpreterVersion, type EngineMessage } from '../../contract/messages.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
@@ -11,7 +11,7 @@ import { readVersion } from '../runs/values/version-cache.ts'
 /** Whether the Temporal cluster has our search attributes; asked before each start of a workflow. */
 export type AttributesCheck = () => Promise<boolean>
 
-type Relaying = Pick<Context, 'config' | 'db' | 'metrics' | 'runCaches' | 'sparseLog'>
+type Relaying = ReadingRuns & Pick<Context, 'metrics' | 'sparseLog'>
 
 /** The name is a search attribute, of which Temporal's databases keep at most 255 characters. */
 const mostNameBytes = 250
@@ -56,7 +56,7 @@ async function deliver(
 
 /** Returns false if the run has not ended and its workflow does not run: it must be started first. */
 async function tellTemporal(
-  context: Pick<Context, 'config' | 'db' | 'runCaches'>,
+  context: ReadingRuns,
   engine: WorkflowEngine,
   attributes: AttributesCheck,
   row: EngineMessage,
@@ -80,7 +80,7 @@ async function tellTemporal(
 
 /** Does nothing if the run has ended, waits for its first slot, or has a workflow already. */
 export async function startRun(
-  context: Pick<Context, 'config' | 'db' | 'runCaches'>,
+  context: ReadingRuns,
   engine: WorkflowEngine,
   attributes: AttributesCheck,
   runId: string,

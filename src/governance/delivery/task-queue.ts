@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client'
 import type { Config } from '../../shared/config.ts'
-import type { Context } from '../context.ts'
+import type { Context, Configured, Changing } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 
 /*
@@ -9,7 +9,7 @@ import { DomainError, notFound } from '../errors.ts'
  * TEMPORAL_TASK_QUEUE may be an organization's.
  */
 
-export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>): Promise<void> {
+export async function keepDefaultQueue(context: Configured): Promise<void> {
   const row = { queue: context.config.temporal.taskQueue }
   await context.db
     .insertInto('default_task_queue')
@@ -39,7 +39,7 @@ export interface QueueView {
 
 /** null: the default. Throws `not_found`, `unavailable` (Temporal), and `conflict` if the queue has no workers. */
 export async function setQueue(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   client: Client,
   organizationId: string,
   queue: string | null,

@@ -6,7 +6,7 @@ import { DocumentRefused, mediaTypeOf, type ParsedDocument } from '../../shared/
 import { parseDocument } from '../../shared/documents/parse.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs } from '../access/recheck.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing, Unsealing } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
@@ -35,7 +35,7 @@ export interface SentFile {
  * or `signal` is aborted.
  */
 export async function addFile(
-  context: Pick<Context, 'combiner' | 'config' | 'sealer' | 'shares'>,
+  context: Changing & Unsealing & Pick<Context, 'shares'>,
   caller: Caller,
   file: SentFile,
   signal: AbortSignal,
@@ -121,11 +121,7 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
 }
 
 /** Runs that were started with the file keep what they have read. Throws `not_found`. */
-export async function deleteFile(
-  context: Pick<Context, 'combiner' | 'config'>,
-  caller: Caller,
-  id: string,
-): Promise<void> {
+export async function deleteFile(context: Changing, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .deleteFrom('files')

@@ -3,7 +3,7 @@ import { inputSource, filesInput, type UploadedFile } from '../../policy/templat
 import { unionLabels, type Json } from '../../policy/types.ts'
 import { JsonSize, mostValues } from '../../shared/json-size.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import type { Context } from '../context.ts'
+import type { Unsealing } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { fileBinding } from '../sealing/bindings.ts'
 
@@ -20,7 +20,7 @@ interface RunFiles {
 
 /** null without any. Throws `validation_error` for what is unusable, `conflict` if a file is deleted meanwhile. */
 export async function readRunFiles(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   organizationId: string,
   ids: readonly string[],
 ): Promise<RunFiles | null> {
@@ -74,7 +74,7 @@ function refusal(at: number, message: string): DomainError {
 }
 
 async function contents(
-  { db, sealer }: Pick<Context, 'db' | 'sealer'>,
+  { db, sealer }: Unsealing,
   organizationId: string,
   id: string,
 ): Promise<{ readonly text: string; readonly rows: string | null }> {

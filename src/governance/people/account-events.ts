@@ -3,7 +3,7 @@ import { accountEvents } from '../../contract/audit-events.ts'
 import { readAccountEvents } from '../../db/queries/people.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing } from '../context.ts'
 import { forgetGuesses, forgetUsedCodes } from './guesses.ts'
 
 /** Organizations take turns (see `readAccountEvents`). */
@@ -13,9 +13,7 @@ const atOnce = 200
  * Appends events of sign-ins, passwords and second factors to the audit chains. A trigger stores each in the
  * transaction of the change. The transaction that appends the entry deletes it, so it is recorded exactly once.
  */
-export async function recordAccountEvents(
-  context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
-): Promise<void> {
+export async function recordAccountEvents(context: Changing & Pick<Context, 'sparseLog'>): Promise<void> {
   const { rows } = await readAccountEvents(atOnce, accountEvents).execute(context.db)
   const [known, foreign] = [rows.filter(isKnown), rows.filter((row) => !isKnown(row))]
   // A superuser could write any event into this table, such as a vote, and the service would sign it.
@@ -49,11 +47,7 @@ export async function forgetEndedSignIns(db: Db): Promise<void> {
   await forgetUsedCodes(db)
 }
 
-async function recordIn(
-  context: Pick<Context, 'combiner'>,
-  organizationId: string,
-  ids: readonly number[],
-): Promise<void> {
+async function recordIn(context: Changing, organizationId: string, ids: readonly number[]): Promise<void> {
   await context.combiner.run(organizationId, 'org.change', async (tx) => {
     const events = await tx.trx
       .deleteFrom('account_events')

@@ -1,7 +1,7 @@
 import { sql, type Insertable } from 'kysely'
 import { advisoryLocks } from '../../db/advisory-locks.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -51,7 +51,7 @@ type Person = BootstrapUser & NewPerson & { readonly name: BootstrapName }
  * next start makes new ones. In the reverse order, they would be lost.
  */
 export async function bootstrapIdentities(
-  context: Pick<Context, 'combiner' | 'db'>,
+  context: Changing,
   save: (identities: BootstrapIdentities) => Promise<void> = async () => {},
 ): Promise<BootstrapIdentities | null> {
   const organizationId = await emptyOrganization(context.db)
@@ -186,7 +186,7 @@ export type CreatedOwner = BootstrapUser & { readonly organization_id: string }
 
 /** For installations without a `bootstrap.json`. Throws `conflict` if one has members: its owners can invite. */
 export async function createOwner(
-  context: Pick<Context, 'combiner' | 'db'>,
+  context: Changing,
   request: { readonly email: string; readonly organizationName: string },
 ): Promise<CreatedOwner> {
   const organizationId = await emptyOrganization(context.db, request.organizationName)

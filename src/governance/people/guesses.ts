@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { createHmac } from 'node:crypto'
-import type { Context } from '../context.ts'
+import type { Configured } from '../context.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 
 /** So many wrong passwords within a short time, then one more every `secondsForOneMore` (docs/decisions/0033). */
@@ -35,7 +35,7 @@ export async function forgetGuesses(db: Db): Promise<void> {
 
 /** Strangers can trigger these: ten at once, then one every five minutes. Each kind of mail has its own count. */
 export async function takeAccountMail(
-  { config, db }: Pick<Context, 'config' | 'db'>,
+  { config, db }: Configured,
   address: string,
   kind: string,
 ): Promise<boolean> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
 import type { Role } from '../../policy/types.ts'
@@ -125,7 +125,7 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
 
 /** Works once. Throws `not_found` unless it is valid for this person; `conflict` (unconfirmed, or a member). */
 export async function acceptInvitation(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   caller: Caller,
   token: string,
   once: Once | null = null,

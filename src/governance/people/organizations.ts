@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import type { Context } from '../context.ts'
+import type { Changing, Configured } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Plan } from '../../contract/plan-limits.ts'
 import { takeUnusedOrganization } from '../../db/queries/people.ts'
@@ -22,7 +22,7 @@ export interface OrganizationView {
 
 /** On plan `free`. Throws `quota_exceeded` above the person's limit, and `conflict` for an unconfirmed address. */
 export async function createOrganization(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   caller: Caller,
   name: string,
   once: Once | null = null,
@@ -40,7 +40,7 @@ export async function createOrganization(
 
 /** At sign-up, unless it exists. */
 export async function createPersonalOrganization(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   user: { readonly id: string; readonly name: string; readonly email: string },
 ): Promise<void> {
   const name = user.name.trim() || (user.email.split('@', 1)[0] as string)
@@ -51,10 +51,7 @@ export async function createPersonalOrganization(
 }
 
 /** For a person whose sign-up was interrupted before the organization was complete. */
-export async function healPersonalOrganization(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
-  userId: string,
-): Promise<void> {
+export async function healPersonalOrganization(context: Changing, userId: string): Promise<void> {
   const user = await context.db
     .selectFrom('users as u')
     .leftJoin('memberships as m', 'm.user_id', 'u.id')
@@ -66,11 +63,7 @@ export async function healPersonalOrganization(
 }
 
 /** A row without members of an interrupted request is used again, so a crash does not count. */
-async function reserve(
-  { db, config }: Pick<Context, 'config' | 'db'>,
-  userId: string,
-  name: string,
-): Promise<string> {
+async function reserve({ db, config }: Configured, userId: string, name: string): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
     // The exclusive lock at once: of two transactions with the shared one (`requireProvenAddress`), neither could take

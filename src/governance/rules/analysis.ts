@@ -7,7 +7,7 @@ import { Steps, type Json, type SideEffect } from '../../policy/types.ts'
 import { inOneLine } from '../../policy/text.ts'
 import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing } from '../context.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
 import { agentTool } from '../../policy/agent-tools.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
@@ -36,7 +36,7 @@ export interface RuleAnalysis {
 
 /** Such a rule matches no call, or other rules decide all of its calls. */
 export async function analyzeSavedRules(
-  context: Pick<Context, 'db' | 'combiner' | 'shares'>,
+  context: Changing & Pick<Context, 'shares'>,
   organizationId: string,
   request: LongRequest,
 ): Promise<RuleAnalysis> {

@@ -5,7 +5,7 @@ import { findChanges, sizeOf, termsOf, type Change } from '../../policy/rule-dif
 import { facts } from '../../tools/index.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { policySnapshot } from '../audit/combiner.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing } from '../context.ts'
 import { agentEffects, savedRules } from './analysis.ts'
 import { inSlices, type LongRequest } from './long-work.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
@@ -48,7 +48,7 @@ export interface DiffRequest extends LongRequest {
 
 /** Under the present settings, without a freeze and tool policies. Throws `validation_error` for too large sets. */
 export async function diffRules(
-  context: Pick<Context, 'db' | 'combiner' | 'shares'>,
+  context: Changing & Pick<Context, 'shares'>,
   organizationId: string,
   { from, to, ...request }: DiffRequest,
 ): Promise<RuleDiff> {

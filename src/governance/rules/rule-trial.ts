@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import { facts } from '../../tools/index.ts'
 import {
   compilePolicy,
@@ -64,7 +64,7 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
  * or if a workflow's call names an unknown tool.
  */
 export async function tryRules(
-  context: Pick<Context, 'db' | 'combiner'>,
+  context: Changing,
   caller: Pick<Caller, 'organizationId' | 'role'>,
   call: TriedCall,
   drafts: readonly RuleBody[] | null,

@@ -7,7 +7,7 @@ import {
   type toolNotAvailable,
 } from '../../contract/tool-services.ts'
 import type { Config } from '../../shared/config.ts'
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import {
@@ -154,7 +154,7 @@ export interface ConnectionsView {
 
 /** `npm run connect-installation`. Throws `not_found`, and `bad_request` if the installation has no such tool. */
 export async function setConnection(
-  context: Pick<Context, 'combiner'>,
+  context: Changing,
   organizationId: string,
   tool: string,
   wanted: boolean,

@@ -4,7 +4,7 @@ import type { MemoryWrite, SealedMemory } from '../../contract/tool-services.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { AuditDraft } from '../audit/entry.ts'
-import type { Context } from '../context.ts'
+import type { Unsealing, ChangingRuns } from '../context.ts'
 import type { Exceeded } from '../limits/run-quota.ts'
 import {
   mostLabels,
@@ -32,7 +32,7 @@ export interface MemoryView {
 }
 
 export async function readMemory(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   organizationId: string,
   key: string,
 ): Promise<MemoryView> {
@@ -84,7 +84,7 @@ export async function sealMemory(
  * `quota_exceeded`.
  */
 export async function setMemory(
-  context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
+  context: ChangingRuns,
   caller: Caller,
   entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
 ): Promise<MemoryView> {

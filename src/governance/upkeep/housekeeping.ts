@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { writeRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Context } from '../context.ts'
+import type { Context, Configured } from '../context.ts'
 import { keptHours } from '../idempotency.ts'
 
 /** `/health` checks that some worker has a recent row, and reports a refusal to write one. */
@@ -24,7 +24,7 @@ export async function beat(
 }
 
 /** On a clean stop. */
-export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<void> {
+export async function leave(context: Configured): Promise<void> {
   await context.db
     .deleteFrom('process_heartbeats')
     .where('process_id', '=', context.config.processId)

@@ -1,4 +1,4 @@
-import type { Context } from '../context.ts'
+import type { Unsealing } from '../context.ts'
 import { isConnectionError } from '../../db/errors.ts'
 
 /** The service cannot use the database until a person changes it. */
@@ -40,7 +40,7 @@ function unfit(error: unknown, role: string): unknown {
  * values were sealed with another key, and `UnfitDatabase` for a wrong login, role, right or table. Then the process
  * must not run, because every call would fail.
  */
-export async function checkInstallation(context: Pick<Context, 'config' | 'sealer'>): Promise<void> {
+export async function checkInstallation(context: Unsealing): Promise<void> {
   for (;;) {
     try {
       await context.sealer.check()

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { removeValuesOfOldRuns, removeOldNotifications } from '../../db/queries/upkeep/remove-old.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Context } from '../context.ts'
+import type { Configured } from '../context.ts'
 
 /** Rows, or runs whose data is removed, in one transaction. */
 const batch = 50
@@ -17,7 +17,7 @@ const batch = 50
  * Runs, steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the
  * number of runs. Several processes may call this, because each takes different rows.
  */
-export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
+export async function removeOldData(context: Configured): Promise<number> {
   const { retentionDays } = context.config
   await removeUnkept(context.db)
   if (retentionDays === 0) return 0

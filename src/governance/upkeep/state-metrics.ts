@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { measureStoredState, longestWaits, type LongestWait } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Context } from '../context.ts'
+import type { Context, Reading, Telling } from '../context.ts'
 import { statfs } from 'node:fs/promises'
 import type { Config } from '../../shared/config.ts'
 
@@ -112,7 +112,7 @@ const leastSeconds = 60
 const againMilliseconds = 3_600_000
 
 /** When it becomes the oldest, and again once an hour. The metrics have only the longest wait's duration. */
-export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
+export function longestWaitsTeller({ db, log }: Reading & Telling): () => Promise<void> {
   const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()
   return async () => {
     const { rows } = await longestWaits(mostRows).execute(db)

@@ -4,7 +4,7 @@ import {
   nextDueTime,
   type DueDelivery,
 } from '../../db/queries/webhooks/deliver.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing, Unsealing, Reading } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { openTarget, formerSecret, type WebhookTarget, type WebhookRow } from './webhook-view.ts'
 import { Webhook } from 'standardwebhooks'
@@ -31,7 +31,7 @@ const slowMilliseconds = 3_000
 
 type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 
-export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
+export type Sending = Changing & Unsealing & Pick<Context, 'metrics' | 'outgoing'>
 
 export const webhookSender = (context: Sending): Sender => ({
   kind: 'webhook',
@@ -63,14 +63,14 @@ async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): 
   return { dueIn: dueIn === null ? null : Math.max(dueIn, leastSeconds), isSlow }
 }
 
-async function restOf({ db }: Pick<Context, 'db'>, webhookId: string): Promise<Rest> {
+async function restOf({ db }: Reading, webhookId: string): Promise<Rest> {
   const [row] = (await nextDueTime(webhookId).execute(db)).rows
   return { dueIn: row?.due_in ?? null }
 }
 
 /** Commit point `webhook.record`. Returns the seconds since the first of the failures after the last success. */
 async function recordAttempt(
-  { db }: Pick<Context, 'db'>,
+  { db }: Reading,
   webhookId: string,
   { id }: Pick<DueDelivery, 'id'>,
   { delivered, status, error, retryAfter }: Attempt,
@@ -97,7 +97,7 @@ const disableSeconds = 3 * 24 * 3_600
  * somebody may turn it on again. `waits` are seconds since the first failure.
  */
 async function disableFailing(
-  { combiner }: Pick<Context, 'combiner'>,
+  { combiner }: Changing,
   webhook: Pick<WebhookRow, 'id' | 'organization_id'>,
   { isGone, error }: Pick<Attempt, 'isGone' | 'error'>,
   waits: number,

@@ -5,7 +5,7 @@ import { newWebhookEvents } from '../../db/queries/webhooks/read-new-events.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { publicBase } from '../../shared/config.ts'
 import { faultSwitch } from '../audit/commit-points.ts'
-import type { Context } from '../context.ts'
+import type { Configured } from '../context.ts'
 import { giveUpSeconds } from './deliveries.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { inOneLine } from '../../policy/text.ts'
@@ -17,7 +17,7 @@ const batch = 100
 export const mostWaiting = 10_000
 
 /** With a delivery for each active webhook named (commit point `webhook.fan_out`). Processes take different events. */
-export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
+export async function fanOut(context: Configured): Promise<number> {
   for (let total = 0; ;) {
     const count = await context.db.transaction().execute(async (trx) => {
       const done = await fanOutBatch(trx, publicBase(context.config))

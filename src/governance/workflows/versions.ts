@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Author, WorkflowVersionsTable } from '../../db/schema/workflows.ts'
-import type { Context } from '../context.ts'
+import type { Changing } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
@@ -74,7 +74,7 @@ async function readRow(
 
 /** Versions are never overwritten. Throws `validation_error` if it names something that no longer exists. */
 export async function rollBack(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   caller: Caller,
   workflowId: string,
   { version, message }: { readonly version: string; readonly message: string },

@@ -2,7 +2,7 @@ import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
-import type { Context } from '../context.ts'
+import type { Context, Changing } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { newId } from '../../contract/ids.ts'
 import type { WorkflowsTable } from '../../db/schema/workflows.ts'
@@ -128,7 +128,7 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
 
 /** A definition becomes a new version, even if it is the same. Without a field, nothing is written. */
 export async function changeWorkflow(
-  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  context: Changing,
   caller: Caller,
   id: string,
   change: WorkflowChange,

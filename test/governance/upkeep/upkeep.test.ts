@@ -190,7 +190,7 @@ describe('what waits', () => {
   function newTeller(): () => Promise<void> {
     const write = (line: string) => void lines.push(JSON.parse(line) as Line)
     const log = pino({ base: null, timestamp: false }, { write })
-    return longestWaitsTeller({ db: engine.context.db, log })
+    return longestWaitsTeller({ ...engine.context, log })
   }
   const told = async (): Promise<Line[]> => {
     lines.length = 0

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import { readDueCancellations } from '../../../db/queries/runs.ts'
-import type { Context } from '../../context.ts'
+import type { Context, Changing } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { whyCancelled, endRun } from './finish.ts'
@@ -38,7 +38,7 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   return row?.busy === false
 }
 
-type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
+type Ending = Changing & Pick<Context, 'sparseLog'>
 interface Pass {
   readonly now?: RawBuilder<unknown>
   /** The runs that this process could not end. If absent, every pass tries these runs again. */
@@ -119,7 +119,7 @@ async function endRuns(
 }
 
 function endNow(
-  context: Pick<Context, 'combiner'>,
+  context: Changing,
   { id, organization_id: organizationId }: Due,
   now: RawBuilder<unknown>,
 ): Promise<boolean> {

@@ -1,6 +1,6 @@
 import { shownWhat } from '../../../steps/index.ts'
 import { sql } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { ChangingRuns, Telling, Changing } from '../../context.ts'
 import {
   badOutcomeOf,
   isBadOutcome,
@@ -34,11 +34,11 @@ class ItemsChange extends DomainError {
   }
 }
 
-type Finishing = Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>
+type Finishing = ChangingRuns
 
 /** If this fails too often, the step and its run fail with `step_not_finished`. */
 export async function finishItems(
-  context: Finishing & Pick<Context, 'log'>,
+  context: Finishing & Telling,
   runId: string,
   stepId: string,
 ): Promise<void> {
@@ -60,12 +60,7 @@ function isLasting(error: unknown): boolean {
 }
 
 /** The labels of the step's output stay unknown, so no call may use this output. */
-async function giveUp(
-  context: Pick<Context, 'combiner' | 'db'>,
-  runId: string,
-  stepId: string,
-  failures: number,
-): Promise<void> {
+async function giveUp(context: Changing, runId: string, stepId: string, failures: number): Promise<void> {
   const message = `the step could not be finished: ${failures} tries failed`
   const { organization_id: organizationId } = await context.db
     .selectFrom('runs')

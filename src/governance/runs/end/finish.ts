@@ -3,7 +3,7 @@ import { endOpenEffects } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { catalog } from '../../../tools/index.ts'
 import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
-import type { Context } from '../../context.ts'
+import type { ChangingRuns, ReadingRuns, UnsealingRuns } from '../../context.ts'
 import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
 import type { EventData } from '../../../contract/webhook-events.ts'
 import { runEnded, type RunStatus } from '../../../contract/status.ts'
@@ -26,7 +26,7 @@ type Run = Selectable<RunsTable>
 
 /** Commit point `run.finish`. An ended run does not change. */
 export async function finishRun(
-  context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
+  context: ChangingRuns,
   input: FinishInput,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<FinalStatus> {
@@ -69,10 +69,7 @@ export async function finishRun(
  * a run with a `result`: the outputs for it are read without a lock, so the Temporal workflow ends such a
  * run.
  */
-export async function finishWithLastCall(
-  context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
-  fixed: RunSnapshot,
-): Promise<void> {
+export async function finishWithLastCall(context: ChangingRuns, fixed: RunSnapshot): Promise<void> {
   await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
     const { run, steps } = await readRun(tx, fixed.id)
     if (run.status !== 'running' || run.cancel_requested_at !== null) return
@@ -93,7 +90,7 @@ function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_re
     .executeTakeFirstOrThrow()
 }
 
-async function forgetCached(context: Pick<Context, 'db' | 'runCaches'>, run: RunSnapshot): Promise<void> {
+async function forgetCached(context: ReadingRuns, run: RunSnapshot): Promise<void> {
   const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
   forgetRun(
     context.runCaches,
@@ -117,7 +114,7 @@ async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: r
 
 /** Returns whether each step has ended well, or has ended badly with `on_error: continue`. */
 async function everyStepAllows(
-  context: Pick<Context, 'db' | 'runCaches'>,
+  context: ReadingRuns,
   run: RunSnapshot,
   steps: readonly EndedStep[],
 ): Promise<boolean> {
@@ -242,11 +239,7 @@ interface Result {
 const resultStepId = ''
 
 /** If a reference has no value, returns the problem, and the run fails. */
-async function resolveResult(
-  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
-  run: RunSnapshot,
-  signal: AbortSignal,
-): Promise<Result> {
+async function resolveResult(context: UnsealingRuns, run: RunSnapshot, signal: AbortSignal): Promise<Result> {
   const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
   const templates = definition.result as Json | undefined
   if (templates === undefined) return { result: null, problem: null }

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from '../../../policy/types.ts'
 import type { Viewer } from '../../approvals/read.ts'
 import { inPreviewOrder } from '../../approvals/preview.ts'
 import { mayDecide } from '../../approvals/requirement.ts'
-import type { Context } from '../../context.ts'
+import type { Unsealing } from '../../context.ts'
 import { DomainError } from '../../errors.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
@@ -83,7 +83,7 @@ const mostBytes = 8 * 1024 ** 2
 
 /** In the order of the items. Throws `not_found` as `requireStep` does. */
 export async function readCalls(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   viewer: Viewer,
   { runId, stepId }: { readonly runId: string; readonly stepId: string },
   page: PageRequest,
@@ -152,7 +152,7 @@ function itemAfter(cursor: string | null): number {
 }
 
 async function shownParams(
-  { sealer }: Pick<Context, 'sealer'>,
+  { sealer }: Unsealing,
   key: EffectKey,
   sealed: Buffer | null,
   tool: string | null = null,
@@ -169,7 +169,7 @@ interface ErrorRow {
 }
 
 async function errorView(
-  { sealer }: Pick<Context, 'sealer'>,
+  { sealer }: Unsealing,
   key: EffectKey,
   { error, error_detail_sealed: sealed }: ErrorRow,
   isShown: boolean,
@@ -194,7 +194,7 @@ export const mostSealedBytes = 16 * 1024
 
 /** By the id of the step. */
 export async function readErrors(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   runId: string,
   stepIds: readonly string[],
   isShown: boolean,

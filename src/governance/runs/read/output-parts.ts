@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
-import type { Context } from '../../context.ts'
+import type { Unsealing } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
 import { outputBinding } from '../../sealing/bindings.ts'
 import { openKept } from '../../sealing/sealer.ts'
@@ -13,7 +13,7 @@ const mostBytes = 1024 ** 2
 
 /** As templates of later steps see it. An item without an output has null. Throws `not_found`. */
 export async function readOutputParts(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   organizationId: string,
   runId: string,
   stepId: string,
@@ -55,11 +55,7 @@ const textAs = (text: string | null): JsonParts =>
     yield text ?? 'null'
   })
 
-async function* outputsOf(
-  context: Pick<Context, 'db' | 'sealer'>,
-  runId: string,
-  stepId: string,
-): AsyncGenerator<ItemParts> {
+async function* outputsOf(context: Unsealing, runId: string, stepId: string): AsyncGenerator<ItemParts> {
   for (let after = -2; ;) {
     const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
       select item_index, value_bytes(output_sealed) as bytes from effects
@@ -87,14 +83,14 @@ async function* outputsOf(
 }
 
 const openText = (
-  { sealer }: Pick<Context, 'sealer'>,
+  { sealer }: Unsealing,
   key: Parameters<typeof outputBinding>[0],
   sealed: Buffer | null,
 ): Promise<string | null> => openKept(sealer, outputBinding(key), sealed)
 
 /** For a large output, the answer contains only the size. */
 export function shownOutputs(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   runId: string,
   pages: () => AsyncIterable<readonly Step[]> | Iterable<readonly Step[]>,
 ): JsonParts {
@@ -162,7 +158,7 @@ function inBatches(shown: readonly Shown[]): Shown[][] {
 }
 
 async function readTexts(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   runId: string,
   batch: readonly Shown[],
 ): Promise<ReadonlyMap<string, Texts>> {

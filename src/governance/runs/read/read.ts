@@ -1,6 +1,6 @@
 import { sql, type ExpressionBuilder, type Selectable } from 'kysely'
 import type { Database, Db } from '../../../db/schema/index.ts'
-import type { Context } from '../../context.ts'
+import type { Context, Reading, Unsealing } from '../../context.ts'
 import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
@@ -175,7 +175,7 @@ export interface RunFilters {
 
 /** Newest first, without inputs, outputs and steps. */
 export async function listRuns(
-  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  context: Reading & Pick<Context, 'isTemporalAway'>,
   organizationId: string,
   filters: RunFilters,
   page: PageRequest,
@@ -207,7 +207,7 @@ export async function listRuns(
 
 /** As templates of later steps read it. Throws `not_found` as `requireStep` does. */
 export async function readStepOutput(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   organizationId: string,
   runId: string,
   stepId: string,

@@ -7,7 +7,7 @@ import { notFound } from '../../errors.ts'
 import { listInParts, objectInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import { writeCursor, readCursor } from '../../page.ts'
 import { sql } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Reading } from '../../context.ts'
 
 /** See docs/reference/effects.md, "Receipts". */
 export interface ReceiptView {
@@ -228,7 +228,7 @@ async function lastDecision(
 export type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
 
 /** Reads the decisions with a `seq` above `after` and up to `until`, with their approvals, calls and reports. */
-export function readDecisions(context: Pick<Context, 'db'>, runId: string, after: number, until: number) {
+export function readDecisions(context: Reading, runId: string, after: number, until: number) {
   return (
     context.db
       .selectFrom('decisions as d')

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
-import type { Context } from '../../context.ts'
+import type { Context, UnsealingRuns, Reading, Unsealing } from '../../context.ts'
 import type { StepStatus, EffectState } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { Json } from '../../../policy/types.ts'
@@ -49,7 +49,7 @@ const allSteps: StepsWanted = { limit: undefined, cursor: null }
 
 /** Null if there is no such run. Lists are read while the caller takes them. A page may be short. */
 export async function readRunFields(
-  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
+  context: UnsealingRuns & Pick<Context, 'isTemporalAway'>,
   organizationId: string,
   runId: string,
   viewer: Viewer | null = null,
@@ -100,7 +100,7 @@ interface Beginning {
 
 /** One snapshot, so that run and steps agree. No connection is held while the caller takes rows. */
 function readBeginning(
-  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  context: Reading & Pick<Context, 'isTemporalAway'>,
   organizationId: string,
   runId: string,
   wanted: StepsWanted,
@@ -128,7 +128,7 @@ function readBeginning(
     })
 }
 
-async function openResult({ sealer }: Pick<Context, 'sealer'>, run: Selectable<RunsTable>): Promise<Json> {
+async function openResult({ sealer }: Unsealing, run: Selectable<RunsTable>): Promise<Json> {
   return JSON.parse((await openKept(sealer, resultBinding(run.id), run.result_sealed)) ?? 'null') as Json
 }
 
@@ -150,7 +150,7 @@ async function withWaits(db: Db, runId: string, { steps, hasMore }: StepPage): P
 }
 
 async function* stepViews(
-  context: Pick<Context, 'db' | 'sealer' | 'runCaches'>,
+  context: UnsealingRuns,
   run: Pick<ShownRun, 'id' | 'workflow_id' | 'workflow_version'>,
   isShown: boolean,
   first: StepRows,
@@ -176,7 +176,7 @@ interface StepsOf {
 }
 
 async function* viewsOf(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   { runId, dependsOn, isShown }: StepsOf,
   { steps, waits, approvals }: StepRows,
 ): AsyncGenerator<StepView> {
@@ -219,7 +219,7 @@ async function* viewsOf(
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 
-function readWaiting({ db }: Pick<Context, 'db'>, runId: string, stepIds: readonly string[]) {
+function readWaiting({ db }: Reading, runId: string, stepIds: readonly string[]) {
   return db
     .selectFrom('effects')
     .select(['step_id', 'item_index', 'state', 'until'])

@@ -9,7 +9,7 @@ import {
   type FirstPeople,
   type VoteWithRole,
 } from '../../approvals/requirement.ts'
-import type { Context } from '../../context.ts'
+import type { Context, Reading } from '../../context.ts'
 
 /* Computed when somebody asks, because what a run waits for changes with each vote and each item. */
 
@@ -33,7 +33,7 @@ interface Present {
 
 /** All runs must belong to one organization. */
 export async function withPresentReasons<R extends Run>(
-  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  context: Reading & Pick<Context, 'isTemporalAway'>,
   runs: readonly R[],
 ): Promise<readonly (R & Present)[]> {
   const held = runs.filter(({ status }) => status === 'paused' || status === 'awaiting_approval')
@@ -65,7 +65,7 @@ interface Facts {
 }
 
 async function readFacts(
-  { db, isTemporalAway }: Pick<Context, 'db' | 'isTemporalAway'>,
+  { db, isTemporalAway }: Reading & Pick<Context, 'isTemporalAway'>,
   runs: readonly Run[],
 ): Promise<Facts> {
   const ids = runs.map(({ id }) => id)

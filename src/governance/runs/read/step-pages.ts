@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { RunStepsTable } from '../../../db/schema/runs.ts'
-import type { Context } from '../../context.ts'
+import type { Reading } from '../../context.ts'
 import { readCursor } from '../../page.ts'
 
 /** One read returns at most this many steps. */
@@ -29,7 +29,7 @@ export const positionBefore = ({ cursor }: StepsWanted): number =>
   Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
 
 export async function* stepPages(
-  { db }: Pick<Context, 'db'>,
+  { db }: Reading,
   runId: string,
   position = noStep,
 ): AsyncGenerator<readonly Step[]> {

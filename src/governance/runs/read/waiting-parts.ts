@@ -5,7 +5,7 @@ import {
   unresolvedPage,
   type UnresolvedRow,
 } from '../../approvals/resolutions.ts'
-import type { Context } from '../../context.ts'
+import type { Reading } from '../../context.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import type { WaitingView } from './read.ts'
 
@@ -51,7 +51,7 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
     .execute()
 
 /** First the pending approvals, then the unknown outcomes. `first` has pages that were read already. */
-export function pendingInParts({ db }: Pick<Context, 'db'>, of: Waiting, first?: FirstWaiting): JsonParts {
+export function pendingInParts({ db }: Reading, of: Waiting, first?: FirstWaiting): JsonParts {
   return listInParts(async function* (): AsyncGenerator<WaitingView> {
     for (let rows = first?.pending ?? (await pendingPage(db, of)); ;) {
       for (const row of rows) yield pendingView(row)

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { isPause, kindOf } from '../../../steps/index.ts'
 import { newId } from '../../../contract/ids.ts'
 import { interpreterVersion } from '../../../contract/messages.ts'
-import type { Context } from '../../context.ts'
+import type { Context, ChangingRuns } from '../../context.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { builtins } from '../../../policy/templates.ts'
@@ -68,10 +68,7 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
  * starts it. Throws `not_found`, `validation_error`, `run_denied` (also if the address is not confirmed) and
  * `quota_exceeded`. The last two leave an audit entry but no run.
  */
-export async function acceptRun(
-  context: Pick<Context, 'combiner' | 'config' | 'db' | 'runCaches' | 'sealer'>,
-  request: AcceptRequest,
-): Promise<{ runId: string }> {
+export async function acceptRun(context: ChangingRuns, request: AcceptRequest): Promise<{ runId: string }> {
   const { caller } = request
   const { current, changedIn } = await findVersion(context.db, request)
   const versionNumber = request.version ?? current

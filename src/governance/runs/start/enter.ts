@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { ChangingRuns } from '../../context.ts'
 import type { EnterResult } from '../../../contract/messages.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
@@ -21,10 +21,7 @@ import { denialCause, denialMessage } from './refusal.ts'
 type Run = Selectable<RunsTable>
 
 /** Commit point `run.enter`. By the current rules, the run can now be denied or need more votes. */
-export async function enterRun(
-  context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer' | 'runCaches'>,
-  runId: string,
-): Promise<EnterResult> {
+export async function enterRun(context: ChangingRuns, runId: string): Promise<EnterResult> {
   const found = await context.db
     .selectFrom('runs')
     .select(['organization_id', 'status'])

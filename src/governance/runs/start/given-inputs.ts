@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import { checkInputs, type CheckedInputs } from '../../../contract/definition-check.ts'
 import { isObject, type Issue } from '../../../contract/json.ts'
-import type { Context } from '../../context.ts'
+import type { Unsealing } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { headline } from '../../../policy/issues.ts'
 import { parseText, pathAt } from '../../../policy/template-syntax.ts'
@@ -67,7 +67,7 @@ interface Referred {
  * caller cannot see and for a run that does not exist.
  */
 export async function givenInputs(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   caller: Caller,
   { definition }: Pick<FrozenVersion, 'definition'>,
   request: InputsOfRequest,
@@ -157,7 +157,7 @@ function referenceOf(name: string, value: JsonObject): Reference | string {
 }
 
 async function follow(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   caller: Caller,
   references: readonly Reference[],
 ): Promise<Map<string, Referred>> {
@@ -223,7 +223,7 @@ async function outputOf(
 
 /** If the result is a text, it is an error message. */
 async function valueOf(
-  context: Pick<Context, 'db' | 'sealer'>,
+  context: Unsealing,
   caller: Caller,
   { runId, stepId, path }: Reference,
 ): Promise<{ value: Json } | string> {

@@ -2,7 +2,7 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { ApprovalRecord } from '../../approvals/records.ts'
 import { requirementOf, type Requirement } from '../../approvals/requirement.ts'
 import type { JsonObject } from '../../../policy/types.ts'
-import type { Context } from '../../context.ts'
+import type { UnsealingRuns } from '../../context.ts'
 import type { Installation } from '../../tools/connections.ts'
 import { readInputs, ResourceExhausted } from '../values/outputs.ts'
 import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
@@ -12,7 +12,7 @@ import { planRun, type PlannedRun } from './plan-run.ts'
 
 /* A run that waited for its own approval is judged again before it starts: rules may have been saved meanwhile. */
 
-type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
+type Reader = UnsealingRuns
 
 /** These three never change, so they are read before the lock is taken. */
 export interface AcceptedRun {

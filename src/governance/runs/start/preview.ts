@@ -8,7 +8,7 @@ import { filesInput } from '../../../policy/templates.ts'
 import { confirmFirst } from '../../access/address-proof.ts'
 import type { Caller } from '../../access/identity.ts'
 import { policySnapshot } from '../../audit/combiner.ts'
-import type { Context } from '../../context.ts'
+import type { ChangingRuns, Configured } from '../../context.ts'
 import { requireSound, toolStanding, type ToolStanding } from '../../tools/connections.ts'
 import { readVersion, rolesOfSteps, type FrozenVersion } from '../values/version-cache.ts'
 import { authorsOf, originOf } from '../values/authors.ts'
@@ -60,10 +60,7 @@ export interface RunApprovalPreview {
 }
 
 /** Records nothing. Throws `not_found`, or `validation_error` for a bad definition or bad inputs. */
-export async function previewRun(
-  context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,
-  request: PreviewRequest,
-): Promise<Preview> {
+export async function previewRun(context: ChangingRuns, request: PreviewRequest): Promise<Preview> {
   const { caller, inputs, workflowId } = request
   const { current, changedIn } = await findVersion(context.db, request)
   const { definition, rolesOf } = await versionOf(context, request, current)
@@ -132,7 +129,7 @@ async function versionOf(
 }
 
 async function executability(
-  { db, config }: Pick<Context, 'db' | 'config'>,
+  { db, config }: Configured,
   caller: Caller,
   { analysis }: PlannedRun,
 ): Promise<Pick<Preview, 'executable' | 'not_executable_because'>> {
