@@ -2,7 +2,7 @@
 
 import time
 
-from ..shared.decision import blocked, ended, held
+from ..shared.decision import asked_body, blocked, held, is_approved
 from ..shared.json import refuse_inexact, to_json
 from ..shared.limits import ASK_SECONDS, MAX_BODY, POLL_SECONDS, Refused, Unreachable
 from .constants import MAX_WAIT, Cancelled, Denied
@@ -27,16 +27,7 @@ class Decisions:
             asked["annotations"] = question.hints
         if self.settings.organization_id is not None:
             asked["organization_id"] = self.settings.organization_id
-        try:
-            body = to_json(asked)
-        except ValueError as error:
-            raise Refused("the call's arguments cannot be read: %s" % error)
-        if len(body) > MAX_BODY:
-            raise Refused(
-                "the call's arguments are %s bytes long, over the %s that are checked: split the call"
-                % (format(len(body), ","), format(MAX_BODY, ","))
-            )
-        return body
+        return asked_body(asked)
 
     def permit(self, call, question):
         """Returns when the call may continue. Raises Refused with the reason, or Cancelled if the client has given the
@@ -109,18 +100,9 @@ class Decisions:
                 raise Refused(pending(decided))
             asked_at = time.monotonic()
             wait = max(0, min(POLL_SECONDS, int(left)))
-            try:
-                found = self.service.ask("GET", "%s?wait=%d" % (path, wait), None, asked_at + wait + 10, call)
-            except Unreachable:
-                # The service may be restarting. Its approvals survive a restart, so the wait goes on.
-                found = {"status": "pending"}
-            status = found.get("status")
-            if status == "approved":
+            late = asked_at + wait + 10
+            if is_approved(decided, lambda: self.service.ask("GET", "%s?wait=%d" % (path, wait), None, late, call)):
                 return
-            if status in ("rejected", "expired", "cancelled"):
-                raise Refused(ended(decided, found))
-            if status != "pending":
-                raise Refused(held(decided, "has a status that cannot be read"))
             # Requests begin at least a second apart, even if the service answers at once.
             until = min(asked_at + 1.0, give_up)
             while not call.cancelled and time.monotonic() < until:

@@ -2,7 +2,7 @@
 
 import time
 
-from ..shared.decision import decide, ended, held
+from ..shared.decision import decide, held, is_approved
 from ..shared.limits import ASK_SECONDS, POLL_SECONDS, Refused, Unreachable
 from .request import ask, request
 
@@ -22,18 +22,9 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(pending(decided))
         asked_at = time.monotonic()
         wait = max(0, min(POLL_SECONDS, int(left)))
-        try:
-            found = ask(settings, "GET", "%s?wait=%d" % (path, wait), None, min(asked_at + wait + 10, answer.deadline - 1))
-        except Unreachable:
-            # The service may be restarting. Its approvals survive a restart, so the wait goes on.
-            found = {"status": "pending"}
-        status = found.get("status")
-        if status == "approved":
+        late = min(asked_at + wait + 10, answer.deadline - 1)
+        if is_approved(decided, lambda: ask(settings, "GET", "%s?wait=%d" % (path, wait), None, late)):
             return
-        if status in ("rejected", "expired", "cancelled"):
-            raise Refused(ended(decided, found))
-        if status != "pending":
-            raise Refused(held(decided, "has a status that cannot be read"))
         # Requests begin at least a second apart, even if the service answers at once.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 

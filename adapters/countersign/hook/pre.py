@@ -2,9 +2,8 @@
 
 import time
 
-from ..shared.decision import blocked, held
-from ..shared.json import to_json
-from ..shared.limits import ASK_SECONDS, MAX_BODY, Refused, Unreachable
+from ..shared.decision import asked_body, blocked, held
+from ..shared.limits import ASK_SECONDS, Refused, Unreachable
 from ..shared.settings import Settings
 from .approvals import decision, wait_for_approval
 from .clients import client_of
@@ -28,16 +27,7 @@ def authorize_body(call, settings):
     if call.use_id is not None:
         asked["tool_use_id"] = call.use_id
     asked.update(surroundings(call))
-    try:
-        body = to_json(asked)
-    except ValueError as error:
-        raise Refused("the call's arguments cannot be read: %s" % error)
-    if len(body) > MAX_BODY:
-        raise Refused(
-            "the call's arguments are %s bytes long, over the %s that are checked: split the call"
-            % (format(len(body), ","), format(MAX_BODY, ","))
-        )
-    return body
+    return asked_body(asked)
 
 
 def pre(answer, options):

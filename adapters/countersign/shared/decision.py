@@ -2,8 +2,8 @@
 
 import time
 
-from .json import parse_json
-from .limits import Forbidden, Refused, Unreachable
+from .json import parse_json, to_json
+from .limits import MAX_BODY, Forbidden, Refused, Unreachable
 from .text import plain, text_of
 
 
@@ -77,3 +77,32 @@ def ended(decided, found):
     told = held(decided, "has expired" if found["status"] == "expired" else "was " + found["status"])
     comment = text_of(found, "comment")
     return told + (": " + comment if comment else "")
+
+
+def asked_body(asked):
+    """The body of an authorize request. Raises Refused if it is over the limit, and names its size."""
+    try:
+        body = to_json(asked)
+    except ValueError as error:
+        raise Refused("the call's arguments cannot be read: %s" % error)
+    if len(body) > MAX_BODY:
+        raise Refused(
+            "the call's arguments are %s bytes long, over the %s that are checked: split the call"
+            % (format(len(body), ","), format(MAX_BODY, ","))
+        )
+    return body
+
+
+def is_approved(decided, look):
+    """Looks once for the approval of a held call. False while it waits. Raises Refused if it ended in another way."""
+    try:
+        found = look()
+    except Unreachable:
+        # The service may be restarting. Its approvals survive a restart, so the wait goes on.
+        return False
+    status = found.get("status")
+    if status in ("rejected", "expired", "cancelled"):
+        raise Refused(ended(decided, found))
+    if status not in ("pending", "approved"):
+        raise Refused(held(decided, "has a status that cannot be read"))
+    return status == "approved"
