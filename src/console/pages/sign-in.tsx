@@ -123,60 +123,59 @@ export const addressConfirmedPage = (): Page =>
     </p>,
   ])
 
-export const askConfirmPage = ({ email, problem }: { email: string; problem: Refusal | null }): Page =>
-  plainPage('Confirm your address', problem, [
-    <p>You get a mail with a link. It works within a day.</p>,
-    <form method="post" action={confirmPath} class="fill">
-      <Email value={email} />
-      <button class="primary">Send the mail</button>
-    </form>,
-    <p class="links">
-      <a href={signInPath}>Back to the sign-in</a>
-    </p>,
-  ])
-
-/** The same for every address, so that nobody learns who has an account. */
-export const confirmSentPage = (email: string): Page =>
-  plainPage('Check your mail', null, [
-    <p>
-      If{' '}
-      <strong>
-        <Words text={email} />
-      </strong>{' '}
-      has an account that is not confirmed yet, a mail is on its way to it.
-    </p>,
-    <p>
-      <a href={signInPath}>Back to the sign-in</a>
-    </p>,
-  ])
-
-export function askResetPage({ email, problem }: { email: string; problem: Refusal | null }): Page {
-  return plainPage('A new password', problem, [
-    <p>You get a mail with a link that sets a new password. It works once, within an hour.</p>,
-    <form method="post" action={resetPath} class="fill">
-      <Email value={email} />
-      <button class="primary">Send the mail</button>
-    </form>,
-    <p class="links">
-      <a href={signInPath}>Back to the sign-in</a>
-    </p>,
-  ])
+interface Asked {
+  readonly email: string
+  readonly problem: Refusal | null
 }
 
+const askMailPage = (title: string, words: string, action: string, { email, problem }: Asked): Page =>
+  plainPage(title, problem, [
+    <p>{words}</p>,
+    <form method="post" action={action} class="fill">
+      <Email value={email} />
+      <button class="primary">Send the mail</button>
+    </form>,
+    <p class="links">
+      <a href={signInPath}>Back to the sign-in</a>
+    </p>,
+  ])
+
 /** The same for every address, so that nobody learns who has an account. */
-export const resetSentPage = (email: string): Page =>
+const mailSentPage = (email: string, words: string): Page =>
   plainPage('Check your mail', null, [
     <p>
       If{' '}
       <strong>
         <Words text={email} />
       </strong>{' '}
-      has an account, a mail is on its way to it. Its link works once, within an hour.
+      {words}
     </p>,
     <p>
       <a href={signInPath}>Back to the sign-in</a>
     </p>,
   ])
+
+export const askConfirmPage = (asked: Asked): Page =>
+  askMailPage(
+    'Confirm your address',
+    'You get a mail with a link. It works within a day.',
+    confirmPath,
+    asked,
+  )
+
+export const confirmSentPage = (email: string): Page =>
+  mailSentPage(email, 'has an account that is not confirmed yet, a mail is on its way to it.')
+
+export const askResetPage = (asked: Asked): Page =>
+  askMailPage(
+    'A new password',
+    'You get a mail with a link that sets a new password. It works once, within an hour.',
+    resetPath,
+    asked,
+  )
+
+export const resetSentPage = (email: string): Page =>
+  mailSentPage(email, 'has an account, a mail is on its way to it. Its link works once, within an hour.')
 
 export const newPasswordPage = (token: string, problem: Refusal | null): Page =>
   plainPage('A new password', problem, [
