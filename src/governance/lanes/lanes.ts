@@ -10,6 +10,8 @@ interface LaneKindFacts {
   readonly ofOrganization: number | null
   /** A turn renews its lease. So this is how long the lanes of a dead process wait. */
   readonly leaseSeconds: number
+  /** The next take waits for the turns of the last one: fewer statements, for lanes that become due in quick succession. */
+  readonly inBatches: boolean
   /** The pauses after turns that failed in a row: the first, then twice as long each time. */
   readonly pause: Pauses
 }
@@ -17,15 +19,45 @@ interface LaneKindFacts {
 /** docs/operations.md describes each kind. */
 export const laneKinds = {
   /** A message to Temporal. It leaves the table when it is delivered. */
-  temporal: { atOnce: 50, ofOrganization: null, leaseSeconds: 10, pause: { first: 0.5, most: 30 } },
+  temporal: {
+    atOnce: 50,
+    ofOrganization: null,
+    leaseSeconds: 10,
+    inBatches: true,
+    pause: { first: 0.5, most: 30 },
+  },
   /** An organization. Sending takes less than the lease: what a dead process has sent is there for the next turn. */
-  slack: { atOnce: 50, ofOrganization: null, leaseSeconds: 45, pause: { first: 10, most: 600 } },
+  slack: {
+    atOnce: 50,
+    ofOrganization: null,
+    leaseSeconds: 45,
+    inBatches: false,
+    pause: { first: 10, most: 600 },
+  },
   /** An organization. */
-  mail: { atOnce: 4, ofOrganization: null, leaseSeconds: 60, pause: { first: 10, most: 600 } },
+  mail: {
+    atOnce: 4,
+    ofOrganization: null,
+    leaseSeconds: 60,
+    inBatches: false,
+    pause: { first: 10, most: 600 },
+  },
   /** A webhook. */
-  webhook: { atOnce: 40, ofOrganization: 3, leaseSeconds: 50, pause: { first: 5, most: 600 } },
+  webhook: {
+    atOnce: 40,
+    ofOrganization: 3,
+    leaseSeconds: 50,
+    inBatches: false,
+    pause: { first: 5, most: 600 },
+  },
   /** A recurring task. */
-  clock: { atOnce: 40, ofOrganization: null, leaseSeconds: 10, pause: { first: 1, most: 10 } },
+  clock: {
+    atOnce: 40,
+    ofOrganization: null,
+    leaseSeconds: 10,
+    inBatches: false,
+    pause: { first: 1, most: 10 },
+  },
 } as const satisfies Record<string, LaneKindFacts>
 
 export type LaneKind = keyof typeof laneKinds

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { endTurns, renewTurns, takeLanes, type EndedTurn, type LaneRow } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
@@ -151,11 +152,20 @@ class KindRunner {
       while (this.#isAskedAgain && !this.#isStopped) {
         this.#isAskedAgain = false
         await this.#takeFree()
+        if (laneKinds[this.#sender.kind].inBatches) await this.#settled()
       }
     } finally {
       // Here and not after the promise: a kick between the two would be lost.
       this.#isTaking = false
     }
+  }
+
+  /** At the latest at the next look: one turn that hangs does not hold up the others. */
+  async #settled(): Promise<void> {
+    const late = new AbortController()
+    const look = delay(this.#lookMilliseconds, undefined, { signal: late.signal }).catch(() => undefined)
+    await Promise.race([Promise.all(this.#work), look])
+    late.abort()
   }
 
   async #takeFree(): Promise<void> {

@@ -131,6 +131,45 @@ describe('a lane', () => {
   })
 })
 
+describe('messages to Temporal', () => {
+  /** The first turn of `a` lasts until `end` is called. */
+  async function withOneThatHangs(lookMilliseconds: number) {
+    const hanging = Promise.withResolvers<Rest>()
+    const taken: string[] = []
+    const work = ({ id }: Lane): Promise<Rest> => {
+      taken.push(id)
+      return id === 'a' ? hanging.promise : Promise.resolve(rest)
+    }
+    const sender = { kind: 'temporal', trouble: 'it failed', work } as const
+    const wakeOne = (id: string) =>
+      wakeLanes(sql`values ('temporal', ${id}, ${engine.organizationId}, clock_timestamp())`).execute(
+        engine.context.db,
+      )
+    await wakeOne('a')
+    const runner = startRunner(engine.context, [sender], lookMilliseconds)
+    runners.push(runner)
+    await until('the turn has begun', () => taken.length === 1)
+    await wakeOne('b')
+    runner.kick('temporal')
+    return { taken, end: () => hanging.resolve(rest) }
+  }
+
+  test('are taken in batches: the next take waits for the turns of the last one', async () => {
+    const { taken, end } = await withOneThatHangs(100_000)
+    // A take that did not wait would be sent before this statement.
+    await engine.context.pool.query('select')
+    expect(taken).toEqual(['a'])
+    end()
+    await until('the next batch', () => taken.length === 2)
+  })
+
+  test('do not wait longer than until the next look', async () => {
+    const { taken, end } = await withOneThatHangs(20)
+    await until('the next batch', () => taken.includes('b'))
+    end()
+  })
+})
+
 test('pauses double, up to a limit', () => {
   const { pause } = laneKinds.webhook
   expect([1, 2, 3, 8, 100, 10_000].map((failures) => pauseAfter(failures, pause))).toEqual([
