@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import type { ApplicationFailure } from '@temporalio/common'
-import { ActingAccount } from '../../src/activities/acting-account.ts'
+import { ActingAccount, Leaving } from '../../src/activities/leaving.ts'
 import { type CallTurn, CallTurns } from '../../src/activities/call-turns.ts'
 import { maxOutputLength, refusalOfSize } from '../../src/activities/attempt.ts'
-import { Leaving } from '../../src/activities/leaving.ts'
 import { type Looked, patienceWith, readFound, readLookError } from '../../src/activities/look.ts'
 import { type Found, OtherAccount, ToolError } from '../../src/tools/kit/executor.ts'
 import { callSlots } from '../../src/governance/limits/shares.ts'
@@ -48,12 +47,7 @@ describe('turns of calls', () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
     isBusy = false
     calls = callsFor(
-      new CallTurns(
-        new ThreadUse(
-          () => performance.now(),
-          () => isBusy,
-        ),
-      ),
+      new CallTurns(new ThreadUse(() => performance.now(), { isBusy: () => isBusy, strain: () => 1 })),
     )
   })
   afterEach(() => {

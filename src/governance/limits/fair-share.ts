@@ -25,8 +25,8 @@ export interface Patience {
 
 /**
  * While others are served, what an organization took becomes free only after a pause, if the thread is busy and the
- * organization uses more than its part of it (thread-use.ts). The pause is `pauseFactor` times as long as the work, so
- * that most of the thread is left to others.
+ * organization uses more than its part of it (thread-use.ts). The pause is `pauseFactor` times as long as the work, and
+ * longer under strain, so that most of the thread is left to others.
  */
 export interface Pause {
   /** In milliseconds. */
@@ -264,15 +264,15 @@ export class FairShare {
     const isUnfair = thread.ends(organizationId, worked)
     if (pause === undefined || !thread.isContended()) return 0
     if (pause.always !== undefined) return pause.always
-    if (!isUnfair || !(pause.whileIdle === true || thread.isBusy())) return 0
+    if (!isUnfair || !(pause.whileIdle === true || thread.load.isBusy())) return 0
     const took = thread.clock() - began
     const counted = pause.counts === 'duration' ? took : Math.min(Math.max(took, worked), worked * mostWaited)
-    return Math.min(counted * pauseFactor, pause.longest)
+    return Math.min(counted * pauseFactor * thread.load.strain(), pause.longest)
   }
 
   #whenPaused(organizationId: string, left: number, free: () => void): void {
     const [thread, { pause }] = [this.#thread, this.#limits]
-    const isNeeded = pause?.endsEarly !== true || (thread?.isBusy() && thread.hasCompany(organizationId))
+    const isNeeded = pause?.endsEarly !== true || (thread?.load.isBusy() && thread.hasCompany(organizationId))
     if (left <= 0 || !isNeeded) return free()
     const step = pause?.endsEarly === true ? Math.min(left, pauseStep) : left
     setTimeout(() => this.#whenPaused(organizationId, left - step, free), step).unref()

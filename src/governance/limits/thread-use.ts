@@ -34,16 +34,15 @@ export interface Work {
 /** Knows which organizations a process serves, and how much of the JavaScript thread each of them uses. */
 export class ThreadUse {
   readonly clock: () => number
-  /** Whether the thread works for more than `busyShare` of the time. */
-  readonly isBusy: () => boolean
+  readonly load: ThreadLoad
   /** In the order in which they were last served. */
   readonly #served = new Map<string, Served>()
   readonly #all: Used = { amount: 0, at: 0 }
   #working: { readonly work: Work; readonly since: number } | null = null
 
-  constructor(clock: () => number = () => performance.now(), isBusy: () => boolean = createIsBusy()) {
+  constructor(clock: () => number = () => performance.now(), load: ThreadLoad = createThreadLoad()) {
     this.clock = clock
-    this.isBusy = isBusy
+    this.load = load
   }
 
   /** For each call, `ends` is called once. */
@@ -135,18 +134,70 @@ const busyShare = 0.35
 /** The shortest measurement, in milliseconds. */
 const busyWindow = 100
 
-/** Returns a function that tells whether the thread was busy in the latest measurement. */
-export function createIsBusy(): () => boolean {
+export interface ThreadLoad {
+  /** In the latest measurement. */
+  isBusy(): boolean
+  /**
+   * From 1 to `mostStrain`: multiplies the pause of an organization that uses too much. Rises while the thread or the
+   * processors are overloaded, and falls otherwise. Overloaded processors make the thread wait in the middle of its
+   * work.
+   */
+  strain(): number
+}
+
+const mostStrain = 16
+/** An overload multiplies the strain by `rise`; any other measurement by `fall`, once for each of its windows. */
+const rise = 1.2
+const fall = 0.87
+/** Above it, the thread is overloaded. At most at `leastWork`, its waiting says nothing of the processors. */
+const overloaded = 0.8
+/** The processors are overloaded if the thread waits for one during more than this part of its work. */
+const mostWaiting = 0.35
+const leastWork = 0.1
+
+export interface Measured {
+  /** The part of the time in which the thread worked. */
+  readonly utilization: number
+  /** The part of its work in which it waited for a processor. */
+  readonly waited: number
+  /** Its length, in multiples of `busyWindow`. */
+  readonly windows: number
+}
+
+export function strainAfter(strain: number, { utilization, waited, windows }: Measured): number {
+  const isStrained = utilization > overloaded || (utilization > leastWork && waited > mostWaiting)
+  return isStrained ? Math.min(strain * rise, mostStrain) : Math.max(strain * fall ** windows, 1)
+}
+
+/** Busy above `busyShare`, or above `leastWork` while the strain is above 1: there was an overload just before. */
+export function createThreadLoad(): ThreadLoad {
   let before = performance.eventLoopUtilization()
+  let cpuBefore = process.threadCpuUsage()
   let lookedAt = performance.now()
   let isBusy = false
-  return () => {
+  let strain = 1
+  const look = (): void => {
     const now = performance.now()
-    if (now - lookedAt < busyWindow) return isBusy
+    const passed = now - lookedAt
+    if (passed < busyWindow) return
     const present = performance.eventLoopUtilization()
-    isBusy = performance.eventLoopUtilization(present, before).utilization > busyShare
+    const { utilization, active } = performance.eventLoopUtilization(present, before)
+    const { user, system } = process.threadCpuUsage(cpuBefore)
+    const waited = active === 0 ? 0 : 1 - (user + system) / 1_000 / active
+    strain = strainAfter(strain, { utilization, waited, windows: Math.floor(passed / busyWindow) })
+    isBusy = utilization > (strain > 1 ? leastWork : busyShare)
     lookedAt = now
     before = present
-    return isBusy
+    cpuBefore = process.threadCpuUsage()
+  }
+  return {
+    isBusy() {
+      look()
+      return isBusy
+    },
+    strain() {
+      look()
+      return strain
+    },
   }
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import { FairShare, type Permit } from '../../../src/governance/limits/fair-share.ts'
 import { createEntry, createShares, type Shares } from '../../../src/governance/limits/shares.ts'
-import { createIsBusy, ThreadUse } from '../../../src/governance/limits/thread-use.ts'
+import { createThreadLoad, strainAfter, ThreadUse } from '../../../src/governance/limits/thread-use.ts'
 
 /** Whether the promise resolves without further events. */
 async function isIn(entering: Promise<unknown>): Promise<boolean> {
@@ -82,14 +82,11 @@ describe('shares', () => {
   })
 
   describe('on a busy thread', () => {
-    const busyShares = () => {
+    const busyShares = (strain = 1) => {
       jest.useFakeTimers({ doNotFake: ['setImmediate', 'performance', 'nextTick', 'queueMicrotask'] })
       let now = 0
       const shares: Shares = createShares(
-        new ThreadUse(
-          () => now,
-          () => true,
-        ),
+        new ThreadUse(() => now, { isBusy: () => true, strain: () => strain }),
       )
       return {
         shares,
@@ -132,6 +129,13 @@ describe('shares', () => {
       await visit('b')
       finish(await shares.large.enter('a'), work)
       await entersAfter(shares.large.enter('a'), pause, pass)
+    })
+
+    test('are longer while the processors are overloaded', async () => {
+      const { shares, pass, finish, visit } = busyShares(2)
+      await visit('b')
+      finish(await shares.large.enter('a'), 100)
+      await entersAfter(shares.large.enter('a'), 1_600, pass)
     })
 
     test('count the work for a body that arrived before the request was admitted', async () => {
@@ -206,12 +210,36 @@ describe('shares', () => {
   })
 })
 
+test.each([
+  ['a thread that works all the time', { utilization: 0.9, waited: 0, windows: 1 }, 'rises'],
+  ['a thread that waits for a processor', { utilization: 0.3, waited: 0.5, windows: 1 }, 'rises'],
+  ['a thread with a processor of its own', { utilization: 0.7, waited: 0.1, windows: 1 }, 'falls'],
+  ['a thread that hardly works', { utilization: 0.05, waited: 0.9, windows: 1 }, 'falls'],
+])('the strain of %s', (_, measured, way) => {
+  const after = strainAfter(4, measured)
+  expect(after > 4 ? 'rises' : 'falls').toBe(way)
+})
+
+test('the strain is between 1 and 16, and falls with the time that passes', () => {
+  const [full, idle] = [
+    { utilization: 1, waited: 0, windows: 1 },
+    { utilization: 0, waited: 0, windows: 1 },
+  ]
+  let strain = 1
+  for (let n = 0; n < 100; n += 1) strain = strainAfter(strain, full)
+  expect(strain).toBe(16)
+  const twice = strainAfter(strainAfter(strain, idle), idle)
+  expect(strainAfter(strain, { ...idle, windows: 2 })).toBeCloseTo(twice)
+  expect(strainAfter(strain, { ...idle, windows: 1_000 })).toBe(1)
+})
+
 test('a thread that works all the time is busy', () => {
-  const isBusy = createIsBusy()
-  expect(isBusy()).toBe(false)
+  const load = createThreadLoad()
+  expect(load.isBusy()).toBe(false)
   const end = performance.now() + 150
   while (performance.now() < end);
-  expect(isBusy()).toBe(true)
+  expect(load.isBusy()).toBe(true)
+  expect(load.strain()).toBeGreaterThan(1)
 })
 
 describe('uploads', () => {
