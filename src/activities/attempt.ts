@@ -43,8 +43,7 @@ import {
 import { mailHostOf } from '../governance/tools/connections.ts'
 import { unionLabels, type JsonObject } from '../policy/types.ts'
 import { presentMoment, type Moment } from '../shared/moment.ts'
-import { ActingAccount, disconnected } from './acting-account.ts'
-import { Leaving } from './leaving.ts'
+import { ActingAccount, disconnected, Leaving } from './leaving.ts'
 import {
   lookOnce,
   notMade,
