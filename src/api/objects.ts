@@ -95,14 +95,25 @@ export function objects<
         },
       }),
 
-    read: (given: Described) =>
+    read: (
+      given: Described & {
+        /** Default: the row. */
+        run?(context: Context, caller: Caller, id: string): Promise<object>
+      },
+    ) =>
       route({
         ...described(given),
         key: `GET ${one}`,
         needs: { ...reads, subject },
         inner,
         responses: { 200: shown },
-        handle: async (call) => ok(await readOwned(call.context, rows(), call.caller, idIn(call))),
+        async handle(call) {
+          const { context, caller } = call
+          return ok(
+            await (given.run?.(context, caller, idIn(call)) ??
+              readOwned(context, rows(), caller, idIn(call))),
+          )
+        },
       }),
 
     replace: <B extends Body>(given: Change<B, undefined>) => change('PUT', given),

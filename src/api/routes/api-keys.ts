@@ -1,6 +1,12 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { changeApiKey, confirmApiKey, createApiKey, listApiKeys } from '../../governance/people/api-keys.ts'
+import {
+  changeApiKey,
+  confirmApiKey,
+  createApiKey,
+  listApiKeys,
+  readApiKey,
+} from '../../governance/people/api-keys.ts'
 import type { KeyView } from '../../governance/people/api-keys.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { ok, tagged } from '../route.ts'
@@ -94,6 +100,10 @@ export const apiKeyRoutes = [
       const { data, next_cursor } = await listApiKeys(context, caller, page)
       return { data: data.map(answer), next_cursor }
     },
+  }),
+  keys.read({
+    summary: 'A key of yours; an owner reads each key of the organization',
+    run: async (context, caller, id) => answer(await readApiKey(context, caller, id)),
   }),
   keys.change({
     summary:

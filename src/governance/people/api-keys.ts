@@ -75,7 +75,18 @@ export async function listApiKeys(
   caller: Caller,
   page: PageRequest,
 ): Promise<Page<KeyView>> {
-  const query = db
+  return listPage(db, shownKeys(db, caller), 'key', page, (row) => keyView(row, row.now, row.required))
+}
+
+/** Throws `not_found` for a key that `listApiKeys` does not list. */
+export async function readApiKey({ db }: { readonly db: Db }, caller: Caller, id: string): Promise<KeyView> {
+  const row = await shownKeys(db, caller).where('id', '=', id).executeTakeFirst()
+  if (row === undefined) throw notFound('API key', id)
+  return keyView(row, row.now, row.required)
+}
+
+const shownKeys = (db: Db, { organizationId, role, userId }: Caller) =>
+  db
     .selectFrom('api_keys')
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
@@ -84,10 +95,8 @@ export async function listApiKeys(
         'required',
       ),
     )
-    .where('organization_id', '=', caller.organizationId)
-    .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return listPage(db, query, 'key', page, (row) => keyView(row, row.now, row.required))
-}
+    .where('organization_id', '=', organizationId)
+    .$if(!hasRole(role, 'owner'), (own) => own.where('user_id', '=', userId))
 
 /**
  * Changes one of the caller's keys. An owner may reduce the rights of other people's keys.

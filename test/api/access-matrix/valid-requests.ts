@@ -138,6 +138,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
 
   'POST /api-keys': sends(201, () => ({ name: 'k', scopes: ['api_keys:*'] })),
   'GET /api-keys': of(200),
+  'GET /api-keys/{id}': about(200, anApiKey),
   'PATCH /api-keys/{id}': about(200, anApiKey, named),
   'DELETE /api-keys/{id}': about(204, anApiKey),
   'POST /api-keys/{id}/confirm': about(200, anApiKey, {}),
