@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger } from '@temporalio/worker'
 import { adapters } from '../src/api/adapters.ts'
+import { builtScript, bundleScript } from '../src/api/console/assets.ts'
 import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
@@ -22,7 +23,8 @@ try {
     cwd: root,
     stdio: 'inherit',
   })
-  cpSync(join(root, 'src', 'console', 'assets'), join(making, 'console', 'assets'), { recursive: true })
+  cpSync(join(root, 'src', 'console', 'style'), join(making, 'console', 'style'), { recursive: true })
+  writeFileSync(join(making, 'console', builtScript), bundleScript())
   mkdirSync(join(making, 'adapters'))
   for (const { name, bytes } of adapters().values()) writeFileSync(join(making, 'adapters', name), bytes)
   const code = await bundleWorkflows(join(making, 'workflows'), 'js', new DefaultLogger('WARN'))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
-import { areas } from '../../src/console/parts/scopes.tsx'
+import { areas } from '../../src/console/parts/scopes.ts'
 import { requireFactors } from '../api/fixtures.ts'
 import { signedInAt, violations } from './support.ts'
 
@@ -46,6 +46,8 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
       await page.locator('input[value="runs:write"]:checked').waitFor()
       // With the script, the page stays as it is.
       expect(await page.getByLabel('Name').inputValue()).toBe(javaScriptEnabled ? name : '')
+      const short = page.getByText('The key may read workflows, read runs,')
+      expect(await short.count()).toBe(javaScriptEnabled ? 1 : 0)
       await page.getByLabel('Name').fill(name)
       await page.getByRole('button', { name: 'Create the key' }).click()
       const secret = (await page.locator('#secret').textContent()) ?? ''

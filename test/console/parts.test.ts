@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
+import { bundleScript } from '../../src/api/console/assets.ts'
 import { box, createLayouts, layoutOf, railOf, type GraphStep } from '../../src/console/graph.ts'
 import { Contents } from '../../src/console/parts/contents.tsx'
 import { countedFromOne, inItemOrder, RunReason } from '../../src/console/parts/items.tsx'
@@ -18,6 +19,12 @@ import { plain } from '../api/console/pages-home.ts'
 const layouts = createLayouts()
 const steps = (...dependencies: number[][]): GraphStep[] =>
   dependencies.map((needed, place) => ({ id: `s${place}`, depends_on: needed.map((each) => `s${each}`) }))
+
+test('the script of the pages is small: no policy and no schemas are in it', () => {
+  const script = bundleScript()
+  expect(script).toContain('data-island')
+  expect(script.length).toBeLessThan(64 * 1024)
+})
 
 describe('the picture of steps', () => {
   test('has a box for each step below those that it waits for, and a line for each dependency', () => {

@@ -6,8 +6,8 @@ import { ownPlace, type Form } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { countRequest } from '../dispatch.ts'
 import type { Mounted } from '../route.ts'
+import { consoleAssets, type Assets } from './assets.ts'
 import {
-  consoleAssets,
   asPage,
   consoleHeaders,
   sendTo,
@@ -17,7 +17,6 @@ import {
   queryOf,
   readForm,
   requireToken,
-  type Assets,
 } from './show.ts'
 import { accountPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
 import { apiOf, personOf, renewed, signedIn } from './visits.ts'

@@ -1,13 +1,5 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import express, {
-  type NextFunction,
-  type Request,
-  type RequestHandler,
-  type Response,
-  type Router,
-} from 'express'
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { NextFunction, Request, RequestHandler, Response, Router } from 'express'
 import { document } from '../../console/parts/layout.tsx'
 import { problemPage, type Refusal } from '../../console/pages/plain.tsx'
 import type { Person, Shown, Page } from '../../console/visit.ts'
@@ -19,6 +11,7 @@ import { requireSameOrigin, type Auth, type AuthAnswer } from '../auth.ts'
 import type { Mounted } from '../route.ts'
 import type { Config } from '../../shared/config.ts'
 import { readBytes } from '../body-bytes.ts'
+import type { Assets } from './assets.ts'
 
 /** Scripts, styles and forms only of this service, and no frames of other sites. */
 const policy = [
@@ -162,52 +155,6 @@ export function proveFactor(auth: Auth, request: Request, sent: URLSearchParams)
 }
 
 /* Addresses contain a hash of the contents, so browsers may keep them. */
-
-/** A later part can override an earlier one. */
-const styles = [
-  'base',
-  'layout',
-  'header',
-  'forms',
-  'badges',
-  'values',
-  'inbox',
-  'decide',
-  'diff',
-  'picture',
-  'account',
-] as const
-const files = {
-  style: { names: styles.map((name) => `style/${name}.css`), ending: 'css', type: 'text/css; charset=utf-8' },
-  script: { names: ['console.js'], ending: 'js', type: 'text/javascript; charset=utf-8' },
-} as const
-
-function read({ names, ending, type }: (typeof files)[keyof typeof files]) {
-  const texts = names.map((name) =>
-    readFileSync(fileURLToPath(new URL(`../../console/assets/${name}`, import.meta.url)), 'utf8'),
-  )
-  const bytes = Buffer.from(texts.join('\n'))
-  const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 16)
-  return { bytes, path: `/console/assets/${hash}.${ending}`, type }
-}
-
-export interface Assets {
-  readonly style: string
-  readonly script: string
-  readonly router: Router
-}
-
-export function consoleAssets(): Assets {
-  const [style, script] = [read(files.style), read(files.script)]
-  const router = express.Router({ caseSensitive: true, strict: true })
-  for (const { bytes, path, type } of [style, script])
-    router.get(path, (_request, response) => {
-      response.setHeader('Content-Type', type)
-      response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
-      response.end(bytes)
-    })
-  return { style: style.path, script: script.path, router }
-}
 
 /** Bytes. The largest forms have a long comment, or name up to 200 approvals. */
 const formLimit = 64 * 1024

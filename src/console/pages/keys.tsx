@@ -1,9 +1,22 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { keysPath, secondFactorPath } from '../../contract/pages.ts'
-import { Checks, Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { Copy } from '../parts/copy.tsx'
+import {
+  Confirm,
+  empty,
+  Field,
+  onceOf,
+  problemsAt,
+  Refused,
+  Select,
+  Wrong,
+  type Filled,
+} from '../parts/form.tsx'
+import { Island } from '../parts/island.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { groupsOf, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.tsx'
+import { groupsOf, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.ts'
+import { ScopeChoice } from '../parts/scope-choice.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -143,9 +156,15 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
   const scopes = await visit.api.call('GET /scopes')
   if (!scopes.ok) return problemPage(scopes, visit.place)
   const groups = groupsOf(scopes.body, organization.role)
-  const preset = presets.find(([name]) => name === visit.query.get('for'))
   const offered = groups.flatMap(({ options }) => options.map(([name]) => name))
-  const usable = presets.filter(([, , has]) => offered.some(has))
+  const usable = presets
+    .map(([name, words, has]) => ({
+      words,
+      href: `${keysPath}/new?for=${name}`,
+      scopes: offered.filter(has),
+    }))
+    .filter(({ scopes: each }) => each.length > 0)
+  const chosen = usable.find(({ href }) => href === `${keysPath}/new?for=${visit.query.get('for')}`)
   return {
     status: filled.problem?.status ?? 200,
     title: 'Create a key',
@@ -157,20 +176,6 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
           <p class="quiet">A program with this key acts as you, with the rights that you choose here.</p>
         </header>
         <Refused filled={filled} fields={fields} />
-        <nav class="links" aria-label="What the key is for">
-          <span class="quiet">Check what is needed by:</span>
-          {usable.map(([name, words]) => (
-            <a
-              href={`${keysPath}/new?for=${name}`}
-              {...(preset?.[0] === name ? { 'aria-current': 'true' as const } : {})}
-              data-checks={JSON.stringify(
-                offered.filter(presets.find(([each]) => each === name)?.[2] ?? none),
-              )}
-            >
-              {words}
-            </a>
-          ))}
-        </nav>
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
           <input type="hidden" name="organization_id" value={organization.id} />
@@ -183,13 +188,7 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
             filled={filled}
           />
           <Ends now={visit.now} filled={filled} />
-          <Checks
-            name="scopes"
-            label="What it may do"
-            groups={groups}
-            checked={preset === undefined ? [] : offered.filter(preset[2])}
-            filled={filled}
-          />
+          <Scopes groups={groups} checked={chosen?.scopes ?? []} presets={usable} filled={filled} />
           <button class="primary">Create the key</button>
         </PostForm>
       </article>
@@ -197,7 +196,20 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
   }
 }
 
-const none = (): boolean => false
+type ScopesShown = Omit<Parameters<typeof ScopeChoice>[0], 'isWrong'> & { readonly filled: Filled }
+
+/** After a refusal, what was sent stays checked. */
+function Scopes({ filled, checked, ...shown }: ScopesShown) {
+  const all = shown.groups.flatMap(({ options }) => options.map(([name]) => name))
+  const wrong = problemsAt(filled, 'scopes', all)
+  const props = { ...shown, isWrong: wrong.length > 0, checked: filled.form?.getAll('scopes') ?? checked }
+  return (
+    <>
+      <Wrong name="scopes" wrong={wrong} />
+      <Island of={ScopeChoice} props={props} />
+    </>
+  )
+}
 const fields = { name: 'Name', expires_at: 'It ends', scopes: 'What it may do' }
 
 const Crumbs = () => (
@@ -261,9 +273,7 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
           <p class="secret">
             <code id="secret">{secret}</code>
           </p>
-          <button type="button" class="primary" data-copy="secret" hidden>
-            Copy
-          </button>
+          <Island of={Copy} props={{ from: 'secret' }} />
           <p class="quiet">
             <Words text={name} /> stands in the list of keys from now on.
           </p>
@@ -284,33 +294,10 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
 
 /* One key. */
 
-/** Pages of 200 keys that are searched for one. The API has no route for a single key. */
-const mostPages = 10
-
-async function keyOf({ api, params, person }: PersonsVisit): Promise<Result<Key>> {
-  const id = params['id'] ?? ''
-  let cursor: string | null = null
-  for (let page = 0; page < mostPages && person.organization !== null; page += 1) {
-    const listed: Result<AnswerOf<'GET /api-keys'>> = await api.call('GET /api-keys', {
-      query: {
-        organization_id: person.organization.id,
-        limit: '200',
-        ...(cursor === null ? {} : { cursor }),
-      },
-    })
-    if (!listed.ok) return listed
-    const key = listed.body.data.find((each) => each.id === id)
-    if (key !== undefined) return { ok: true, body: key }
-    cursor = listed.body.next_cursor
-    if (cursor === null) break
-  }
-  return { ok: false, status: 404, code: 'not_found', message: '' }
-}
-
 /** `GET /console/keys/{id}` */
 export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
   const { organization, user } = visit.person
-  const found = await keyOf(visit)
+  const found = await visit.api.call('GET /api-keys/{id}', { params: { id: visit.params['id'] ?? '' } })
   if (!found.ok || organization === null) return problemPage(found.ok ? noOrganization : found, visit.place)
   const key = found.body
   const [people, scopes] = await Promise.all([peopleOf(visit, organization), visit.api.call('GET /scopes')])
@@ -356,13 +343,7 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
                 filled={filled}
               />
               <Ends now={visit.now} filled={filled} before={key.expires_at} />
-              <Checks
-                name="scopes"
-                label="What it may do"
-                groups={groups}
-                checked={scopesOf(key)}
-                filled={filled}
-              />
+              <Scopes groups={groups} checked={scopesOf(key)} presets={[]} filled={filled} />
               <button class="primary" name="action" value="change">
                 Save
               </button>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import type { Form, Problem } from '../visit.ts'
+import type { FieldProblem, Form, Problem } from '../visit.ts'
 import { OnceField, PostForm } from './layout.tsx'
 import { Message, Words } from './words.tsx'
 
@@ -16,7 +16,7 @@ export interface Filled {
 export const empty: Filled = { form: null, problem: null }
 
 /** The details about a field: `scopes` also gets those about `scopes.0`. */
-const problemsAt = ({ problem }: Filled, name: string, more: readonly string[] = []) =>
+export const problemsAt = ({ problem }: Filled, name: string, more: readonly string[] = []) =>
   (problem?.details ?? []).filter(
     ({ path }) => path === name || path.startsWith(`${name}.`) || more.includes(path),
   )
@@ -45,13 +45,12 @@ export function Refused({ filled, fields }: { filled: Filled; fields: Readonly<R
 }
 
 /** What is wrong with a field. `marksOf` gives the field the attributes that lead here. */
-function Wrong({ name, filled, more }: { name: string; filled: Filled; more?: readonly string[] }) {
-  const wrong = problemsAt(filled, name, more)
+export function Wrong({ name, wrong }: { name: string; wrong: readonly FieldProblem[] }) {
   return wrong.length === 0 ? null : (
     <p id={`${name}-wrong`} class="wrong small">
       {wrong.slice(0, mostWrong).map(({ path, message }) => (
         <>
-          {more?.includes(path) ? <Words text={`${path}: `} /> : null}
+          {path === name || path.startsWith(`${name}.`) ? null : <Words text={`${path}: `} />}
           <Message text={message} />{' '}
         </>
       ))}
@@ -61,8 +60,8 @@ function Wrong({ name, filled, more }: { name: string; filled: Filled; more?: re
 
 const mostWrong = 10
 
-function marksOf(filled: Filled, name: string, help: string | undefined, more?: readonly string[]) {
-  const isWrong = problemsAt(filled, name, more).length > 0
+function marksOf(name: string, wrong: readonly FieldProblem[], help: string | undefined) {
+  const isWrong = wrong.length > 0
   const ids = [isWrong ? `${name}-wrong` : '', help === undefined ? '' : `${name}-help`].filter(Boolean)
   return {
     ...(isWrong ? { 'aria-invalid': true as const } : {}),
@@ -94,6 +93,7 @@ interface FieldProps {
 export function Field(props: FieldProps) {
   const { name, label, type = 'text', most, least, help, autocomplete, filled = empty, rows } = props
   const value = filled.form?.get(name) ?? props.value ?? ''
+  const wrong = problemsAt(filled, name)
   const given = {
     id: name,
     name,
@@ -102,7 +102,7 @@ export function Field(props: FieldProps) {
     autocomplete,
     spellcheck: false,
     minlength: least,
-    ...marksOf(filled, name, help),
+    ...marksOf(name, wrong, help),
   }
   // A union of all types of inputs: the compiler cannot tell that each of these takes the other attributes too.
   const typed = { type } as { readonly type: 'text' }
@@ -116,7 +116,7 @@ export function Field(props: FieldProps) {
           {value}
         </textarea>
       )}
-      <Wrong name={name} filled={filled} />
+      <Wrong name={name} wrong={wrong} />
       <Help name={name} help={help} />
     </div>
   )
@@ -135,54 +135,20 @@ export function Select(props: {
 }) {
   const { name, label, options, help, filled = empty, id = name } = props
   const value = filled.form?.get(name) ?? props.value
+  const wrong = problemsAt(filled, name)
   return (
     <div class="stack">
       <label for={id}>{label}</label>
-      <select id={id} name={name} {...marksOf(filled, name, help)}>
+      <select id={id} name={name} {...marksOf(name, wrong, help)}>
         {options.map(([each, words]) => (
           <option value={each} selected={each === value}>
             {words}
           </option>
         ))}
       </select>
-      <Wrong name={name} filled={filled} />
+      <Wrong name={name} wrong={wrong} />
       <Help name={name} help={help} />
     </div>
-  )
-}
-
-/** Check boxes with one name, in groups. */
-export function Checks(props: {
-  readonly name: string
-  readonly label: string
-  readonly groups: readonly {
-    readonly title: string
-    readonly options: readonly (readonly [string, string])[]
-  }[]
-  readonly checked: readonly string[]
-  readonly help?: string
-  readonly filled?: Filled
-}) {
-  const { name, label, groups, help, filled = empty } = props
-  const checked = filled.form?.getAll(name) ?? props.checked
-  const all = groups.flatMap(({ options }) => options.map(([value]) => value))
-  return (
-    <fieldset id={name} class="checks stack" tabindex={-1} {...marksOf(filled, name, help, all)}>
-      <legend>{label}</legend>
-      <Wrong name={name} filled={filled} more={all} />
-      <Help name={name} help={help} />
-      {groups.map(({ title, options }) => (
-        <div role="group" aria-label={title} class="check-group">
-          <p class="quiet small">{title}</p>
-          {options.map(([value, words]) => (
-            <label class="check">
-              <input type="checkbox" name={name} value={value} checked={checked.includes(value)} />
-              {words}
-            </label>
-          ))}
-        </div>
-      ))}
-    </fieldset>
   )
 }
 

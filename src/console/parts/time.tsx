@@ -7,7 +7,7 @@ const units = [
 
 /**
  * In the largest unit that is exact enough: a few seconds less than 7 days are `7 days`, but one and a half days are
- * `36 hours`. A minute or more is never given in seconds. The script has the same rule (assets/console.js).
+ * `36 hours`. A minute or more is never given in seconds.
  */
 function largest(seconds: number): readonly [number, string] {
   const [name, size] = units.find(([name, size]) => fits(seconds / size, name)) ?? ['second', 1]
@@ -28,33 +28,36 @@ export function duration(milliseconds: number): string {
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
 }
 
-/** The script (assets/console.js) has the same format in the reader's time zone. */
-const dates = new Intl.DateTimeFormat('en-GB', {
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  timeZone: 'UTC',
-  timeZoneName: 'short',
-})
+/** Without a zone, in that of this machine. */
+export const dateFormat = (timeZone?: string) =>
+  new Intl.DateTimeFormat('en-GB', {
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    timeZoneName: 'short',
+    ...(timeZone === undefined ? {} : { timeZone }),
+  })
+const dates = dateFormat('UTC')
+
+/** `isLength`: `3 hours` instead of `in 3 hours` or `3 hours ago`. */
+export function timeWords(between: number, isLength: boolean): string {
+  const words = distance(between)
+  if (isLength) return words
+  return between > 0 ? `in ${words}` : `${words} ago`
+}
 
 /** Relative to now, with the exact time in the title. The script updates it, in the reader's time zone. */
 export function Time(props: {
   readonly at: string
   readonly now: Date
   readonly exact?: boolean
-  /** `3 hours` instead of `3 hours ago` */
   readonly isLength?: boolean
 }) {
   const { at, now, exact = false, isLength = false } = props
   const time = new Date(at)
-  const between = time.getTime() - now.getTime()
-  const words = isLength
-    ? distance(between)
-    : between > 0
-      ? `in ${distance(between)}`
-      : `${distance(between)} ago`
+  const words = timeWords(time.getTime() - now.getTime(), isLength)
   const date = dates.format(time)
   return (
     <time

@@ -1,6 +1,7 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { hasRole } from '../visit.ts'
 import type { Role } from '../../policy/types.ts'
+import { inShort } from './scope-choice.tsx'
 import { capital } from './words.tsx'
 
 /* The scopes of keys in words. `GET /scopes` says which there are, and the lowest role that can use each. */
@@ -71,14 +72,7 @@ export function groupsWith(names: readonly string[]) {
   return [...groups, { title: 'Whole areas', options: others }].filter(({ options }) => options.length > 0)
 }
 
-const mostNamed = 4
-
-/** `Read runs, start, resume and cancel runs, and 3 more` */
-export function sentenceOfScopes(scopes: readonly string[]): string {
-  const named = scopes.slice(0, mostNamed).map(wordsOf)
-  const left = scopes.length - named.length
-  return capital([...named, ...(left > 0 ? [`and ${left} more`] : [])].join(', '))
-}
+export const sentenceOfScopes = (scopes: readonly string[]): string => capital(inShort(scopes.map(wordsOf)))
 
 /** What people usually want a key for. */
 export const presets = [

@@ -1,7 +1,8 @@
-// @ts-check
+import { dateFormat, timeWords } from '../parts/time.tsx'
+import { hydrate } from './islands.ts'
 
 /*
- * The console's only script. Every page works without it. The script loads the page again when something may have
+ * The console's only script, bundled with what it imports. Every page works without it. The script loads the page again when something may have
  * changed, and replaces the parts whose version differs. The server renders every part.
  */
 
@@ -42,8 +43,7 @@ async function refresh() {
   }
 }
 
-/** @param {Document} fresh */
-function replaceParts(fresh) {
+function replaceParts(fresh: Document) {
   for (const old of document.querySelectorAll(part)) {
     const name = old.getAttribute('data-live') ?? ''
     const found = fresh.querySelector(`[data-live="${CSS.escape(name)}"]`)
@@ -64,14 +64,13 @@ function replaceParts(fresh) {
   }
   showTimes()
   showChosen()
+  hydrate()
 }
 
 /**
  * Copies the person's changes from the old part to the new part: unfolded details, written text and check marks.
- * @param {Element} old
- * @param {Element} found
  */
-function keep(old, found) {
+function keep(old: Element, found: Element) {
   for (const each of old.querySelectorAll('details[open]'))
     sameFold(each, old, found)?.toggleAttribute('open', true)
   for (const field of old.querySelectorAll('textarea, input[type=checkbox]')) {
@@ -84,11 +83,8 @@ function keep(old, found) {
 /**
  * Returns the `details` element of the new part that corresponds to `each` in the old part. Both elements have the same
  * id. If `each` has no id, both have the same position.
- * @param {Element} each
- * @param {Element} old
- * @param {Element} found
  */
-function sameFold(each, old, found) {
+function sameFold(each: Element, old: Element, found: Element) {
   if (each.id !== '') return found.querySelector(`#${CSS.escape(each.id)}`)
   const nameless = 'details:not([id])'
   return found.querySelectorAll(nameless)[[...old.querySelectorAll(nameless)].indexOf(each)]
@@ -110,8 +106,7 @@ const events = [
 /** If several events arrive within this many milliseconds, the page is loaded again only once. */
 const gathering = 300
 
-/** @returns {EventSource | null} */
-function openStream() {
+function openStream(): EventSource | null {
   const address = document.querySelector('[data-events]')?.getAttribute('data-events')
   if (!address) return null
   const stream = new EventSource(address)
@@ -205,78 +200,7 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
-/** A link that checks boxes by their values. Without the script, it opens the page with these boxes checked. */
-document.addEventListener('click', (event) => {
-  const link = event.target instanceof Element ? event.target.closest('a[data-checks]') : null
-  if (link === null) return
-  event.preventDefault()
-  const wanted = new Set(JSON.parse(link.getAttribute('data-checks') ?? '[]'))
-  for (const box of document.querySelectorAll('.checks input')) {
-    if (box instanceof HTMLInputElement) box.checked = wanted.has(box.value)
-  }
-  for (const each of document.querySelectorAll('a[data-checks]')) each.toggleAttribute('aria-current', false)
-  link.setAttribute('aria-current', 'true')
-})
-
-/** A button that copies the text of an element. Browsers copy only on pages with TLS, or of this machine. */
-for (const button of document.querySelectorAll('button[data-copy]')) {
-  const text = document.getElementById(button.getAttribute('data-copy') ?? '')?.textContent ?? ''
-  button.toggleAttribute('hidden', navigator.clipboard === undefined)
-  button.addEventListener('click', () => {
-    void navigator.clipboard.writeText(text).then(() => (button.textContent = 'Copied'))
-  })
-}
-
-/** The format of dates. The server uses the same format (parts/time.tsx), but another time zone. */
-const dates = new Intl.DateTimeFormat('en-GB', {
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  timeZoneName: 'short',
-})
-const relative = new Intl.RelativeTimeFormat('en')
-
-/** @type {readonly (readonly [Intl.RelativeTimeFormatUnit, number])[]} */
-const units = [
-  ['day', 86_400],
-  ['hour', 3_600],
-  ['minute', 60],
-  ['second', 1],
-]
-
-/**
- * Returns a number of seconds as a count of the largest suitable unit. Example: 7,200 seconds are 2 hours, and 5,400
- * seconds are 90 minutes. The server has the same rule (parts/time.tsx).
- * @param {number} seconds
- * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
- */
-function largest(seconds) {
-  const fits = (/** @type {number} */ count, /** @type {string} */ unit) =>
-    count >= 1.9 || Math.abs(count - 1) < 0.02 || (unit === 'minute' && count >= 1)
-  const [unit, size] = units.find(([unit, size]) => fits(Math.abs(seconds) / size, unit)) ?? ['second', 1]
-  return [Math.round(seconds / size), unit]
-}
-
-/**
- * Returns a relative time in the same words as the server.
- * @param {number} milliseconds
- */
-function relativeWords(milliseconds) {
-  const [count, unit] = largest(Math.round(milliseconds / 1_000))
-  // `-0` stands for the present moment, because the format writes 0 as "in 0 seconds", but -0 as "0 seconds ago".
-  return relative.format(count || -0, unit)
-}
-
-/**
- * Returns the words for a length of time, such as "3 hours", without "in" or "ago".
- * @param {number} milliseconds its sign is ignored
- */
-function lengthWords(milliseconds) {
-  const [count, unit] = largest(Math.round(Math.abs(milliseconds) / 1_000))
-  return `${count} ${unit}${count === 1 ? '' : 's'}`
-}
+const dates = dateFormat()
 
 /** Milliseconds by which this device's clock is ahead of the clock of the server that wrote the page. */
 const ahead = Date.now() - (Date.parse(document.documentElement.getAttribute('data-now') ?? '') || Date.now())
@@ -288,7 +212,7 @@ function showTimes() {
     const at = Date.parse(time.getAttribute('datetime') ?? '')
     if (Number.isNaN(at)) continue
     const between = at - serverTime()
-    const words = time.hasAttribute('data-length') ? lengthWords(between) : relativeWords(between)
+    const words = timeWords(between, time.hasAttribute('data-length'))
     const date = dates.format(at)
     time.setAttribute('title', date)
     const text = time.hasAttribute('data-exact') ? `${words} (${date})` : words
@@ -317,6 +241,7 @@ function showOpenBox() {
   }
 }
 
+hydrate()
 showOpenBox()
 showTimes()
 showChosen()

@@ -1,0 +1,20 @@
+import { useEffect, useState } from 'preact/hooks'
+
+/** An island: copies the text of the element with this id. Browsers copy only on pages with TLS, or of this machine. */
+export function Copy({ from }: { readonly from: string }) {
+  const [canCopy, setCanCopy] = useState(false)
+  const [words, setWords] = useState('Copy')
+  useEffect(() => setCanCopy(navigator.clipboard !== undefined), [])
+  const copy = (): void => {
+    const text = document.getElementById(from)?.textContent ?? ''
+    navigator.clipboard.writeText(text).then(
+      () => setWords('Copied'),
+      () => setWords('Select the text and copy it yourself'),
+    )
+  }
+  return (
+    <button type="button" class="primary" hidden={!canCopy} onClick={copy} aria-live="polite">
+      {words}
+    </button>
+  )
+}
