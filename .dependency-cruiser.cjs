@@ -50,7 +50,7 @@ const governanceFolders = {
   approvals: ['sealing', 'audit', 'access', 'runs/values'],
   notifications: ['lanes', 'audit', 'approvals'],
   'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values'],
-  'runs/read': ['sealing', 'approvals', 'runs/values'],
+  'runs/read': ['sealing', 'access', 'approvals', 'runs/values'],
   'runs/start': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
   workflows: ['audit', 'access', 'limits', 'tools', 'runs/values'],

@@ -81,7 +81,7 @@ async function watch(
 /** Waits for the end of the run and reads its fields, as `execute?wait=` does. Returns the time when both are done. */
 async function answered(api: Sides['context'], { caller }: Sides, runId: string): Promise<number> {
   await waitForEnd(api, runId, 30, new AbortController().signal)
-  await readRunFields(api, caller().organizationId, runId, caller())
+  await readRunFields(api, caller(), runId)
   return performance.now()
 }
 

@@ -61,6 +61,7 @@ export const rules: Rows = [
     '`output_labels` of an external tool',
     numberAt('GovernanceChanges.external_tools.additionalProperties.output_labels.maxItems'),
   ],
+  ['`restricted_labels`', numberAt('GovernanceChanges.restricted_labels.maxItems')],
   [
     'drafts of `POST /organizations/{id}/rules/test`, `…/backtest` and each list of `…/diff`',
     sameAt(

@@ -32,6 +32,10 @@ export const governanceSettings = z.strictObject({
   default_tool_access: z.enum(['allow', 'deny']).default('allow'),
   require_mfa: z.boolean().default(false),
   keep_decision_params: z.boolean().default(true),
+  /** Who sees values of runs besides those who take part in them (docs/security.md). */
+  run_values: z.enum(['participants', 'members', 'everyone']).default('participants'),
+  /** Values in memory with one of these labels are read by who wrote them, admins and owners, and by runs. */
+  restricted_labels: z.array(label).max(50).default(['confidential', 'pii']),
 })
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 

@@ -24,6 +24,7 @@ import {
   side,
   time,
   named,
+  valuesHidden,
 } from '../schemas/common.ts'
 import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import {
@@ -92,8 +93,12 @@ export const approval = named('Approval', {
   side_effect: side.nullable(),
   destination,
   reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
-  params: z.record(z.string(), anyJson).optional().describe('only for those who may decide it'),
+  params: z
+    .record(z.string(), anyJson)
+    .optional()
+    .describe('only for those who may decide it, and for the person who asked'),
   preview: preview.optional(),
+  values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),
   superseded_by: id.nullable().describe('the approval that replaced this one'),
   supersedes_id: id.nullable().describe('the approval that this one replaces; its votes do not count here'),
   held_again: z.string().nullable().describe('why it replaces it, in one sentence'),

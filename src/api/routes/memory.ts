@@ -47,10 +47,11 @@ export const memoryRoutes = [
     needs: { scope: 'memory:read', role: 'member', subject: 'own' },
     inner: [oneValue],
     summary: 'A stored value with its labels',
+    description:
+      'A value with one of the `restricted_labels` is read by who wrote it, admins and owners, and by runs.',
     query: organizationQuery,
     responses: { 200: memory },
-    handle: async ({ context, caller, params }) =>
-      ok(await readMemory(context, caller.organizationId, keyOf(params))),
+    handle: async ({ context, caller, params }) => ok(await readMemory(context, caller, keyOf(params))),
   }),
   route({
     key: 'PUT /memory/{key}',

@@ -50,7 +50,8 @@ import {
 import { pageWith } from '../schemas/example.ts'
 import { waitForEnd } from '../wait.ts'
 import { getRunEvents } from './run-events.ts'
-import { readCalls, requireOutputs } from '../../governance/runs/read/calls.ts'
+import { requireValues } from '../../governance/approvals/sight.ts'
+import { readCalls } from '../../governance/runs/read/calls.ts'
 import { readOutputParts } from '../../governance/runs/read/output-parts.ts'
 import { readReceipt } from '../../governance/runs/read/receipt.ts'
 import { resolveStep } from '../../calls/runs/resolve.ts'
@@ -111,7 +112,7 @@ export async function runOf(
   caller: Caller,
   runId: string,
 ): Promise<RunFields> {
-  const view = await readRunFields(context, caller.organizationId, runId, caller)
+  const view = await readRunFields(context, caller, runId)
   if (view === null) throw notFound('run', runId)
   return view
 }
@@ -153,7 +154,7 @@ function runRoutesAt(root: 'runs' | 'executions') {
       async handle({ context, caller, params, query: { limit, cursor = null } }) {
         const { organizationId } = caller
         const isWhole = limit === undefined && cursor === null
-        const found = await readRunFields(context, organizationId, params.id, caller, { limit, cursor })
+        const found = await readRunFields(context, caller, params.id, { limit, cursor })
         if (found !== null) return ok(objectInParts(found))
         const session = await readSessionRun(context.db, organizationId, params.id)
         if (session === null) throw notFound('run', params.id)
@@ -213,7 +214,7 @@ export const runDetailRoutes = [
     summary: 'The whole output of a step; for a `for_each` step the list of its items’ outputs',
     responses: { 200: anyJson },
     async handle({ context, caller, params }) {
-      await requireOutputs(context.db, caller, params.id)
+      await requireValues(context.db, caller, params.id)
       return ok(await readOutputParts(context, caller.organizationId, params.id, params.step))
     },
   }),
@@ -223,7 +224,7 @@ export const runDetailRoutes = [
     inner: [oneStep],
     summary: 'The calls of a step, with their parameters and errors, in the order of the items',
     description:
-      'A step without `for_each` has one call. The requester of the run and admins see `params`, `item` and `error.detail`. ' +
+      'A step without `for_each` has one call. People who may not see values get `values_hidden` in place of `params`, `item` and `error.detail`. ' +
       'A page ends early when its parameters take more than 8 MiB.',
     query: z.object({ limit: wholeNumber(1, 200).default(50), cursor: filter.optional() }),
     responses: { 200: listOf(stepCall) },

@@ -70,6 +70,14 @@ export const reversible = z.enum(reversibilities)
 /** The lowest role whose votes count for an approval. */
 export const approver = called('Approver', ruleShape.approver.unwrap())
 export const labels = z.array(z.string())
+/** In place of values that the caller may not see. */
+export const valuesHidden = called(
+  'ValuesHidden',
+  z.strictObject({
+    reason: z.string().describe('who sees the values, and why you do not'),
+    ask: z.array(z.string()).describe('who can show you more: addresses, roles and groups'),
+  }),
+)
 export const scopeMap = z.record(z.string(), z.boolean())
 export const matchedRule = called(
   'MatchedRule',

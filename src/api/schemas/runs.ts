@@ -25,6 +25,7 @@ import {
   matchedRule,
   side,
   named,
+  valuesHidden,
 } from './common.ts'
 
 export const runStatus = called('RunStatus', z.enum(runStatuses))
@@ -47,7 +48,7 @@ const stepError = called(
     detail: z
       .record(z.string(), anyJson)
       .optional()
-      .describe('Values that belong to the error; only for the requester and admins.'),
+      .describe('Values that belong to the error. Absent for people who may not see values.'),
   }),
 )
 export const vote = called(
@@ -142,9 +143,7 @@ const failedItem = z.strictObject({
   error: stepError,
   value: anyJson
     .optional()
-    .describe(
-      'The item; only for the requester and admins. A large one is shown by its size, and one with large parameters is missing.',
-    ),
+    .describe('The item. Absent for people who may not see values, and if the call has large parameters.'),
 })
 
 const bodies = z.int().describe('How often the body of the tool began.')
@@ -153,8 +152,9 @@ export const stepCall = named('StepCall', {
   item_index: itemIndex,
   status: z.enum(effectStates),
   attempts: bodies,
-  params: z.record(z.string(), anyJson).optional().describe('Only for the requester and admins.'),
-  item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
+  params: z.record(z.string(), anyJson).optional(),
+  item: anyJson.optional().describe('The item of a `for_each`.'),
+  values_hidden: valuesHidden.optional().describe('in place of `params`, `item` and `error.detail`'),
   params_hash: z.string().nullable(),
   labels,
   destination,
@@ -224,15 +224,15 @@ export const run = named('Run', {
   workflow_version: z.int().nullable(),
   agent_session_id: id.optional().describe('only for the record of an agent session'),
   waiting_for: z.array(waiting),
-  inputs: z
-    .record(z.string(), anyJson)
-    .optional()
-    .describe('absent if an approval of the run hides its parameters from you, like `outputs` and `result`'),
+  inputs: z.record(z.string(), anyJson).optional(),
   input_labels: z
     .record(z.string(), labelSources)
     .describe('labels of inputs; inputs without labels are left out'),
   outputs: outputs.optional(),
   result: anyJson.optional(),
+  values_hidden: valuesHidden
+    .optional()
+    .describe('in place of `inputs`, `outputs`, `result`, and the items and error details of steps'),
   steps: z.array(step),
   changed_since_your_last_run: versionChange.describe(
     'only for the requester: set if this is their first run after another person changed the workflow',

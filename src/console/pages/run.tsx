@@ -155,7 +155,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
           />
         </div>
         <div class="column">
-          <About run={run} role={role} visit={visit} />
+          <About run={run} visit={visit} />
           <Ask
             name="run-cancel"
             isOffered={mayCancel}
@@ -253,9 +253,8 @@ function Result({ run }: { run: RunShown }) {
   )
 }
 
-function About({ run, role, visit }: { run: RunShown; role: Role | null; visit: PersonsVisit }) {
+function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
   const { now } = visit
-  const areShown = hasRole(role, 'admin') || run.requested_by === visit.person.user.id
   const version = `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}`
   return (
     <Live name="run-about" version={version}>
@@ -286,7 +285,7 @@ function About({ run, role, visit }: { run: RunShown; role: Role | null; visit: 
             Inputs and outputs were removed <Time at={run.data_removed_at} now={now} />.
           </p>
         ) : (
-          <Inputs run={run} areShown={areShown} />
+          <Inputs run={run} />
         )}
       </section>
     </Live>

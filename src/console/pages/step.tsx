@@ -17,7 +17,7 @@ import { Labels, RunState, stateOf } from '../parts/state.tsx'
 import { Live, pollOf } from '../parts/layout.tsx'
 import { chosenOf, Pager } from '../parts/list.tsx'
 import { duration, Time } from '../parts/time.tsx'
-import { Value, Values, type Fields } from '../parts/values.tsx'
+import { Hidden, Value, Values, type Fields } from '../parts/values.tsx'
 import { Message, Words } from '../parts/words.tsx'
 
 /** A page with a longer output would load slowly, and nobody would read it. */
@@ -203,7 +203,7 @@ interface CallProps {
 }
 
 function Call({ kind, call, mayOpenApprovals, now }: CallProps) {
-  const { approval_id, duration_ms, error, item_index, labels, params, started_at } = call
+  const { approval_id, duration_ms, error, item_index, labels, started_at } = call
   return (
     <li class="row">
       <p class="split">
@@ -229,19 +229,16 @@ function Call({ kind, call, mayOpenApprovals, now }: CallProps) {
           <Message text={error.message} most={1_000} />
         </p>
       )}
-      {kind === 'tool' ? <ShownParams params={params} isAlone={item_index === null} /> : null}
+      {kind === 'tool' ? <ShownParams call={call} /> : null}
     </li>
   )
 }
 
-const ShownParams = (props: { params: Fields | undefined; isAlone: boolean }) => (
+const ShownParams = ({ call: { item_index, params, values_hidden: hidden } }: Pick<CallProps, 'call'>) => (
   <>
     <h3 class="apart">Parameters</h3>
-    {props.params === undefined ? (
-      <p class="quiet">Only the person who started the run, admins and owners see them.</p>
-    ) : (
-      <Params params={props.params} isAlone={props.isAlone} />
-    )}
+    {hidden === undefined ? null : <Hidden hidden={hidden} />}
+    {params === undefined ? null : <Params params={params} isAlone={item_index === null} />}
   </>
 )
 

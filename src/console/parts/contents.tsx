@@ -3,7 +3,7 @@ import type { ComponentChild } from 'preact'
 import { diffLines, diffWordsWithSpace, type Change } from 'diff'
 import type { JsonObject } from '../../policy/types.ts'
 import { shownOfShell } from '../../policy/shell-params.ts'
-import { Facts, Values, lengthOf, Inputs, type Fields } from './values.tsx'
+import { Facts, Hidden, Values, lengthOf, Inputs, type Fields } from './values.tsx'
 import { Host } from './state.tsx'
 import type { RunSummary } from './outcome.tsx'
 import { visible, noteOn } from '../../policy/readers/look-alikes.ts'
@@ -50,7 +50,7 @@ export function Contents(props: ContentsProps) {
 }
 
 function OneCall({ approval, isDone }: ContentsProps) {
-  const { params, params_hash, tool, summary, preview } = approval
+  const { params, params_hash, tool, summary, preview, values_hidden: hidden } = approval
   const note = preview?.note === undefined ? null : <Words text={preview.note} most={1_000} />
   // The note on an agent's difference explains it, and stands below. Other notes are warnings, and stand above.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
@@ -61,9 +61,8 @@ function OneCall({ approval, isDone }: ContentsProps) {
           The workflow says of this step: <Words text={summary} most={500} />
         </p>
       )}
-      {params === undefined ? (
-        <p class="quiet">Only people who may decide see the parameters.</p>
-      ) : (
+      {hidden === undefined ? null : <Hidden hidden={hidden} />}
+      {params === undefined ? null : (
         <>
           {note !== null && !isDrawn ? <p class="note">{note}</p> : null}
           {preview?.diff === undefined ? null : (
@@ -179,10 +178,7 @@ function WholeRun({ run, mayDecide }: { run: RunSummary | null; mayDecide: boole
         <p class="note">What the steps call could not be read. Load the page again.</p>
       ) : null}
       <h3>Inputs of the run</h3>
-      <Inputs run={run} areShown={mayDecide} />
-      {mayDecide ? null : (
-        <p class="quiet">Only people who may decide see the parameters and the values of inputs.</p>
-      )}
+      <Inputs run={run} />
     </>
   )
 }

@@ -15,6 +15,7 @@ export const summaryFields = [
   'steps',
   'inputs',
   'input_labels',
+  'values_hidden',
   'workflow_version',
 ] as const
 

@@ -21,6 +21,7 @@ export const runFields = [
   'inputs',
   'input_labels',
   'result',
+  'values_hidden',
   'steps',
   'risk',
   'created_at',

@@ -1,7 +1,8 @@
 import type { RunView } from '../visit.ts'
 import type { ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { LongText, mostShown, Words, type LongKind } from './words.tsx'
+import { list } from '../../policy/text.ts'
+import { LongText, Message, mostShown, Words, type LongKind } from './words.tsx'
 import { Badge } from './state.tsx'
 
 /*
@@ -154,20 +155,26 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ComponentC
   )
 }
 
-type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
+/** Stands in place of values that the reader may not see. */
+export const Hidden = ({ hidden: { reason, ask } }: { hidden: NonNullable<RunView['values_hidden']> }) => (
+  <p class="quiet">
+    <Message text={`${reason}: ask ${list(ask, 'or')}`} />
+  </p>
+)
+
+type InputsShown = Pick<RunView, 'inputs' | 'input_labels' | 'values_hidden'>
 
 const mostNames = 50
 
-/** If the reader may not see values, only the names and labels. */
-export function Inputs({ run: { inputs, input_labels }, areShown }: { run: InputsShown; areShown: boolean }) {
-  if (inputs === undefined)
-    return <p class="quiet">Only the requester and people who may decide its approvals see the inputs.</p>
-  const names = Object.keys(inputs)
-  if (names.length === 0) return <p class="quiet">No inputs.</p>
+/** If the reader may not see values, the names of inputs with labels. */
+export function Inputs({ run: { inputs, input_labels, values_hidden } }: { run: InputsShown }) {
   const labels = (name: string): ComponentChild => <LabelsOf name={name} labels={input_labels} />
-  if (areShown) return <Values values={inputs} beside={labels} />
+  const names = Object.keys(inputs ?? input_labels)
+  if (inputs !== undefined)
+    return names.length === 0 ? <p class="quiet">No inputs.</p> : <Values values={inputs} beside={labels} />
   return (
     <>
+      {values_hidden === undefined ? null : <Hidden hidden={values_hidden} />}
       <ul class="stack">
         {names.slice(0, mostNames).map((name) => (
           <li class="badges">

@@ -3,6 +3,7 @@ import type { Reading } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { readApprovalDetail } from '../../db/queries/approvals.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
+import type { Viewer } from '../access/viewer.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import {
@@ -12,7 +13,7 @@ import {
   type FirstPeople,
   type VoteWithRole,
 } from './requirement.ts'
-import type { ApprovalDetail, Viewer } from './read.ts'
+import type { ApprovalDetail } from './read.ts'
 import { isOverSql } from './state.ts'
 
 interface Row extends FirstPeople {

@@ -7,7 +7,8 @@ import { publicBase } from '../../shared/config.ts'
 import type { Unsealing } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
-import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
+import type { JsonObject, SideEffect } from '../../policy/types.ts'
+import type { ValuesHidden, Viewer } from '../access/viewer.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
@@ -16,6 +17,7 @@ import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
 import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
+import { hiddenByApproval } from './sight.ts'
 import { readVotes, type VoteView } from './votes.ts'
 import { countingVotesOf } from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
@@ -45,10 +47,10 @@ export interface ApprovalView {
   readonly destination: string | null
   /** Null for a whole run and for a call of an agent. */
   readonly reversible: Reversible | null
-  /** Is absent if the viewer may not decide the approval. */
+  /** Is absent if the viewer may not see what the approval covers, and so is `preview`. */
   readonly params?: JsonObject
-  /** Is absent if the viewer may not decide the approval. */
   readonly preview?: Preview
+  readonly values_hidden?: ValuesHidden
   /** The newer and the former approval. `held_again` is the reason why the former one was replaced. */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
@@ -93,13 +95,6 @@ export interface ApprovalDetail {
   readonly vote_refused: string | null
   /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
-}
-
-/** The person's role decides whether parameters are shown. */
-export interface Viewer {
-  readonly userId: string
-  readonly organizationId: string
-  readonly role: Role
 }
 
 export async function listApprovals(
@@ -208,7 +203,8 @@ async function approvalView(
   votes: Awaited<ReturnType<typeof readVotes>>,
   settings: VoteSettings,
 ): Promise<ApprovalView> {
-  const params = mayDecide(viewer.role, row.approver) ? await shownParams(context, row) : undefined
+  const hidden = hiddenByApproval(viewer, row)
+  const params = hidden === null ? await shownParams(context, row) : undefined
   const tool = row.kind === 'step' && row.tool !== null ? getTool(row.tool) : undefined
   return {
     id: row.id,
@@ -230,7 +226,8 @@ async function approvalView(
     destination: row.destination,
     reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
-    ...(params === undefined ? {} : await shownPreview(context, row, tool, params)),
+    ...(params === undefined ? {} : await shownPreview(context, viewer, row, tool, params)),
+    ...(hidden === null ? {} : { values_hidden: hidden }),
     superseded_by: row.superseded_by,
     supersedes_id: row.supersedes_id,
     held_again: row.held_again,
@@ -254,9 +251,11 @@ async function approvalView(
   }
 }
 
+/** What the call would change is shown only to people who may decide: the requester may not be able to read it. */
 async function shownPreview(
   { sealer }: Unsealing,
-  row: Pick<ApprovalsTable, 'id' | 'kind' | 'tool' | 'state_sealed'> & {
+  { role }: Viewer,
+  row: Pick<ApprovalsTable, 'id' | 'kind' | 'tool' | 'approver' | 'state_sealed'> & {
     requester_email: string | null
   },
   tool: ToolDeclaration | undefined,
@@ -264,7 +263,7 @@ async function shownPreview(
 ): Promise<{ readonly preview?: Preview }> {
   if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
   if (tool === undefined) return {}
-  const state = await openState(sealer, row.id, row.state_sealed)
+  const state = mayDecide(role, row.approver) ? await openState(sealer, row.id, row.state_sealed) : null
   return { preview: previewOf(tool, params, row.requester_email ?? '', state) }
 }
 

@@ -4,12 +4,14 @@ import { callId, readCallId } from '../../contract/ids.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Unsealing } from '../context.ts'
+import type { Viewer } from '../access/viewer.ts'
 import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
-import type { ApprovalView, Viewer } from './read.ts'
+import type { ApprovalView } from './read.ts'
 import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
+import { sightsOf, type Sight } from './sight.ts'
 
 /* The list also has calls with an unknown outcome: rows of `effects`, which a route of the run resolves. */
 
@@ -90,7 +92,7 @@ export async function listResolutions(
     .limit(limit + 1)
     .execute()
   const page = pageOf(rows, limit, callId, (row) => row)
-  return { ...page, data: await Promise.all(page.data.map((row) => resolutionView(context, viewer, row))) }
+  return { ...page, data: await resolutionViews(context, viewer, page.data) }
 }
 
 /** Throws `not_found` also if the outcome was resolved, or if its run has ended. */
@@ -103,8 +105,9 @@ export async function readResolution(context: Unsealing, viewer: Viewer, id: str
     .where('e.step_id', '=', call.stepId)
     .where('e.item_index', '=', call.itemIndex)
     .executeTakeFirst()
-  if (row === undefined) throw notFound('approval', id)
-  return resolutionView(context, viewer, row)
+  const [view] = row === undefined ? [] : await resolutionViews(context, viewer, [row])
+  if (view === undefined) throw notFound('approval', id)
+  return view
 }
 
 const unknownOutcomes = (db: Db) =>
@@ -126,12 +129,22 @@ const unknownOutcomes = (db: Db) =>
     ])
 type Row = Awaited<ReturnType<ReturnType<typeof unknownOutcomes>['execute']>>[number]
 
-async function resolutionView(context: Unsealing, viewer: Viewer, row: Row): Promise<ApprovalView> {
+async function resolutionViews(
+  context: Unsealing,
+  viewer: Viewer,
+  rows: readonly Row[],
+): Promise<ApprovalView[]> {
+  const runs = rows.map(({ run_id: id, requested_by }) => ({ id, requested_by }))
+  const sights = await sightsOf(context.db, viewer, runs)
+  return Promise.all(rows.map((row) => resolutionView(context, row, sights.get(row.run_id))))
+}
+
+async function resolutionView(context: Unsealing, row: Row, sight: Sight | undefined): Promise<ApprovalView> {
   const tool = getTool(row.tool ?? '')
   const sideEffect = row.side_effect ?? tool?.sideEffect ?? 'write'
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }
   const params =
-    row.params_sealed !== null && mayDecide(viewer.role, 'admin')
+    row.params_sealed !== null && sight?.hidden === null
       ? (await openParams(context.sealer, key, row.params_sealed)).params
       : undefined
   return {
@@ -157,6 +170,7 @@ async function resolutionView(context: Unsealing, viewer: Viewer, row: Row): Pro
     ...(params === undefined || tool === undefined
       ? {}
       : { preview: previewOf(tool, params, row.requester_email) }),
+    ...(sight === undefined || sight.hidden === null ? {} : { values_hidden: sight.hidden }),
     superseded_by: null,
     supersedes_id: null,
     held_again: null,

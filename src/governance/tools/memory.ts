@@ -16,6 +16,9 @@ import {
 } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
+import { readSettings } from '../../policy/settings.ts'
+import { list, quote } from '../../policy/text.ts'
+import { hiddenError, type Viewer } from '../access/viewer.ts'
 import { notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs } from '../limits/storage.ts'
@@ -31,22 +34,36 @@ export interface MemoryView {
   readonly updated_at: string
 }
 
-export async function readMemory(
-  context: Unsealing,
-  organizationId: string,
-  key: string,
-): Promise<MemoryView> {
+/** Throws if a label of the value restricts who reads it (`restricted_labels`). */
+export async function readMemory(context: Unsealing, viewer: Viewer, key: string): Promise<MemoryView> {
+  const { organizationId } = viewer
   const row = await context.db
-    .selectFrom('memory')
-    .select(['key', ...keptColumns, 'labels', 'updated_at'])
-    .where('organization_id', '=', organizationId)
-    .where('key', '=', key)
-    .where('deleted_at', 'is', null)
+    .selectFrom('memory as v')
+    .innerJoin('organizations as o', 'o.id', 'v.organization_id')
+    .innerJoin('users as u', 'u.id', 'v.updated_by')
+    .select([
+      'v.value_sealed as sealed',
+      'v.value_version as version',
+      'v.labels',
+      'v.updated_at',
+      'v.updated_by',
+    ])
+    .select(['u.email', 'o.settings'])
+    .where('v.organization_id', '=', organizationId)
+    .where('v.key', '=', key)
+    .where('v.deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw notFound('value', key)
+  const { restricted_labels } = readSettings(row.settings)
+  const restricted = row.labels.filter((label) => restricted_labels.includes(label))
+  if (restricted.length > 0 && row.updated_by !== viewer.userId && !hasRole(viewer.role, 'admin')) {
+    const which = list(restricted.map(quote), 'and')
+    const reason = `a value with ${which} is shown only to the person who wrote it, and to admins and owners`
+    throw hiddenError({ reason, ask: [row.email, 'admins and owners'] }, 'admin')
+  }
   const text = (await openMemory(context.sealer, organizationId, key, row)) ?? 'null'
   const value = JSON.parse(text) as Json
-  return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
+  return { key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
 /** Each write gives the key a new one. */

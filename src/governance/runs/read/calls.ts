@@ -5,11 +5,10 @@ import { readFailedCalls } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
-import type { Viewer } from '../../approvals/read.ts'
+import type { ValuesHidden, Viewer } from '../../access/viewer.ts'
 import { inPreviewOrder } from '../../approvals/preview.ts'
-import { mayDecide } from '../../approvals/requirement.ts'
+import { sightOf } from '../../approvals/sight.ts'
 import type { Unsealing } from '../../context.ts'
-import { DomainError } from '../../errors.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
 import { errorBinding } from '../../sealing/bindings.ts'
@@ -23,10 +22,10 @@ export interface CallView {
   readonly item_index: number | null
   readonly status: EffectState
   readonly attempts: number
-  /** Resolved. Only the requester and admins see the parameters. */
+  /** Resolved. Is absent for people who may not see values, and so is `item`. */
   readonly params?: JsonObject
-  /** Only the requester and admins see the element. */
   readonly item?: Json
+  readonly values_hidden?: ValuesHidden
   readonly params_hash: string | null
   readonly labels: readonly string[]
   /** The host to which the newest decision sent the call. */
@@ -39,43 +38,6 @@ export interface CallView {
   readonly started_at: string | null
   readonly finished_at: string | null
   readonly duration_ms: number | null
-}
-
-/**
- * The requester sees all values, admins see parameters, and everybody sees inputs, outputs and the result.
- * But if a call or the run needed an approval, its values can stand in all of them, so only people who may
- * decide it see them. Without a viewer, nobody reads the parameters.
- */
-export async function sightOf(
-  db: Db,
-  viewer: Viewer | null,
-  run: { readonly id: string; readonly requested_by: string },
-): Promise<{ readonly inputs: boolean; readonly params: boolean }> {
-  if (viewer === null) return { inputs: true, params: false }
-  if (viewer.userId === run.requested_by) return { inputs: true, params: true }
-  const approvers = await db
-    .selectFrom('approvals')
-    .select('approver')
-    .distinct()
-    .where('run_id', '=', run.id)
-    .execute()
-  const inputs = approvers.every(({ approver }) => mayDecide(viewer.role, approver))
-  return { inputs, params: inputs && mayDecide(viewer.role, 'admin') }
-}
-
-/** Throws `not_an_approver` if approvals of the run hide the outputs from the viewer (`sightOf`). */
-export async function requireOutputs(db: Db, viewer: Viewer, runId: string): Promise<void> {
-  const run = await db
-    .selectFrom('runs')
-    .select(['id', 'requested_by'])
-    .where('id', '=', runId)
-    .where('organization_id', '=', viewer.organizationId)
-    .executeTakeFirst()
-  if (run === undefined || (await sightOf(db, viewer, run)).inputs) return
-  throw new DomainError(
-    'not_an_approver',
-    'this run needed an approval: only its requester and people who may decide the approval see its outputs',
-  )
 }
 
 /** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
@@ -115,7 +77,7 @@ export async function readCalls(
     .where('e.item_index', '<=', last.item_index)
     .orderBy('e.item_index')
     .execute()
-  const { params: isShown } = await sightOf(context.db, viewer, run)
+  const { hidden } = await sightOf(context.db, viewer, run)
   const views: CallView[] = []
   for (const row of rows) {
     const key = { runId, stepId, itemIndex: row.item_index }
@@ -123,11 +85,13 @@ export async function readCalls(
       item_index: row.item_index < 0 ? null : row.item_index,
       status: row.state,
       attempts: row.bodies + (row.state === 'intent' && !row.body_counted && row.sent_at === null ? 1 : 0),
-      ...(isShown ? await shownParams(context, key, row.params_sealed, row.tool) : {}),
+      ...(hidden === null
+        ? await shownParams(context, key, row.params_sealed, row.tool)
+        : { values_hidden: hidden }),
       params_hash: row.params_hash,
       labels: row.labels,
       destination: row.destination,
-      error: await errorView(context, key, row, isShown),
+      error: await errorView(context, key, row, hidden === null),
       waits_until: row.state === 'held' ? (row.until?.toISOString() ?? null) : null,
       decision_id: row.decision_id,
       approval_id: row.approval_id,

@@ -4,6 +4,7 @@ import type { Context, Reading, Unsealing } from '../../context.ts'
 import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
+import type { ValuesHidden } from '../../access/viewer.ts'
 import { DomainError, notFound } from '../../errors.ts'
 import { openOutput } from '../values/outputs.ts'
 import type { VersionChange } from '../values/version-change.ts'
@@ -28,12 +29,13 @@ export interface RunView {
   readonly requested_by: string
   /** From the time when the run was accepted. */
   readonly requester_email: string
-  /** Is absent for people who may not see the inputs (`sightOf`). */
+  /** Is absent for people who may not see it (approvals/sight.ts), and so are `outputs` and `result`. */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
-  /** Is absent like `inputs`, and so is `result`. */
   readonly outputs?: { readonly [stepId: string]: Json }
   readonly result?: Json
+  /** Is present if values are absent. */
+  readonly values_hidden?: ValuesHidden
   readonly steps: readonly StepView[]
   /** Is null after the last step. Is absent if the request asked for all steps. */
   readonly next_cursor?: string | null

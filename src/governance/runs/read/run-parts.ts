@@ -5,7 +5,8 @@ import type { StepStatus, EffectState } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { Json } from '../../../policy/types.ts'
 import { writeCursor } from '../../page.ts'
-import type { Viewer } from '../../approvals/read.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import { sightOf } from '../../approvals/sight.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import { resultBinding } from '../../sealing/bindings.ts'
 import { openKept } from '../../sealing/sealer.ts'
@@ -13,7 +14,7 @@ import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { readChange } from '../values/version-change.ts'
-import { readErrors, sightOf } from './calls.ts'
+import { readErrors } from './calls.ts'
 import { errorOf } from './error-view.ts'
 import { shownOutputs } from './output-parts.ts'
 import {
@@ -37,7 +38,7 @@ import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts
 
 /** In the order of the API's answer. `JsonParts` are read while the answer is sent. */
 export type RunFields = RunHead &
-  Pick<RunView, 'inputs' | 'input_labels' | 'changed_since_your_last_run'> & {
+  Pick<RunView, 'inputs' | 'values_hidden' | 'input_labels' | 'changed_since_your_last_run'> & {
     readonly waiting_for: JsonParts
     readonly outputs?: JsonParts
     readonly result?: Json
@@ -50,31 +51,30 @@ const allSteps: StepsWanted = { limit: undefined, cursor: null }
 /** Null if there is no such run. Lists are read while the caller takes them. A page may be short. */
 export async function readRunFields(
   context: UnsealingRuns & Pick<Context, 'isTemporalAway'>,
-  organizationId: string,
+  viewer: Viewer,
   runId: string,
-  viewer: Viewer | null = null,
   wanted: StepsWanted = allSteps,
 ): Promise<RunFields | null> {
-  const beginning = await readBeginning(context, organizationId, runId, wanted)
+  const beginning = await readBeginning(context, viewer.organizationId, runId, wanted)
   if (beginning === null) return null
   const { run, waiting, steps } = beginning
   const sight = await sightOf(context.db, viewer, run)
-  const isOwn = viewer?.userId === run.requested_by
+  const isOwn = viewer.userId === run.requested_by
   return {
     ...head(run),
     waiting_for: pendingInParts(context, { column: 'run_id', value: runId }, waiting),
     ...(sight.inputs ? { inputs: await openInputs(context, run) } : {}),
     input_labels: run.input_labels,
-    ...(sight.inputs
+    ...(sight.hidden === null
       ? {
           outputs: shownOutputs(context, runId, () =>
             wanted.limit === undefined ? stepPages(context, runId, positionBefore(wanted)) : [steps.steps],
           ),
           result: await openResult(context, run),
         }
-      : {}),
+      : { values_hidden: sight.hidden }),
     steps: listInParts(() =>
-      stepViews(context, run, sight.params, {
+      stepViews(context, run, sight.hidden === null, {
         ...steps,
         hasMore: steps.hasMore && wanted.limit === undefined,
       }),
@@ -171,7 +171,7 @@ async function* stepViews(
 interface StepsOf {
   readonly runId: string
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** Whether the person who asks may see parameters. */
+  /** Whether the person who asks may see values. */
   readonly isShown: boolean
 }
 

@@ -19,7 +19,7 @@ import { DomainError } from '../../errors.ts'
 import type { Caller } from '../../access/identity.ts'
 import { covers } from '../../access/scopes.ts'
 import { readRunFiles } from '../../files/run-files.ts'
-import { sightOf } from '../read/calls.ts'
+import { sightOf } from '../../approvals/sight.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
@@ -217,7 +217,7 @@ async function outputOf(
     .where('s.status', '=', 'completed')
     .where('s.finished_at', 'is not', null)
     .executeTakeFirst()
-  if (step === undefined || !(await sightOf(db, caller, step)).inputs) return null
+  if (step === undefined || (await sightOf(db, caller, step)).hidden !== null) return null
   return { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 

@@ -1,0 +1,124 @@
+import { sql } from 'kysely'
+import type { ApprovalKind } from '../../contract/status.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { readSettings } from '../../policy/settings.ts'
+import { hasRole } from '../access/scopes.ts'
+import { hiddenError, type ValuesHidden, type Viewer } from '../access/viewer.ts'
+import { notFound } from '../errors.ts'
+import { mayDecide } from './requirement.ts'
+
+/*
+ * Who sees values: inputs, resolved parameters, items, outputs, results and details of errors. Every route and page asks
+ * here. Everybody sees names, states, sizes, labels, rules and reasons, and who can show more (docs/security.md).
+ */
+
+/** What a person sees of a run. */
+export interface Sight {
+  /** Also true for people who may decide the approval of the whole run, which covers its inputs. */
+  readonly inputs: boolean
+  /** Null: the person sees all values. */
+  readonly hidden: ValuesHidden | null
+  /** Whether an approval that the person may not decide hides the values. */
+  readonly isBarred: boolean
+}
+
+interface Run {
+  readonly id: string
+  readonly requested_by: string
+}
+
+interface Facts {
+  readonly id: string
+  readonly requester_email: string
+  readonly settings: object
+  readonly approvals: readonly { readonly kind: ApprovalKind; readonly approver: 'admin' | 'owner' }[]
+}
+
+/** By the id of the run. One statement, and none for people who see all values anyway. */
+export async function sightsOf(
+  db: Db,
+  viewer: Viewer,
+  runs: readonly Run[],
+): Promise<ReadonlyMap<string, Sight>> {
+  const seesAll = ({ requested_by }: Run): boolean =>
+    viewer.role === 'owner' || viewer.userId === requested_by
+  const sights = new Map<string, Sight>()
+  for (const run of runs) if (seesAll(run)) sights.set(run.id, everything)
+  const others = runs.filter((run) => !seesAll(run)).map(({ id }) => id)
+  if (others.length === 0) return sights
+  const { rows } = await sql<Facts>`
+    select r.id, r.requester_email, o.settings,
+      (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver)), '[]')
+       from approvals a where a.run_id = r.id) as approvals
+    from runs r join organizations o on o.id = r.organization_id
+    where r.id = any(${others}::text[])`.execute(db)
+  for (const facts of rows) sights.set(facts.id, sightBy(viewer, facts))
+  return sights
+}
+
+const everything: Sight = { inputs: true, hidden: null, isBarred: false }
+
+export async function sightOf(db: Db, viewer: Viewer, run: Run): Promise<Sight> {
+  const sight = (await sightsOf(db, viewer, [run])).get(run.id)
+  if (sight === undefined) throw notFound('run', run.id)
+  return sight
+}
+
+/**
+ * A value of one call can stand in an input, in another call and in outputs. So people who may not decide one of the
+ * approvals see no values of the run (docs/decisions/0267).
+ */
+function sightBy({ role }: Viewer, { settings, approvals, requester_email: requester }: Facts): Sight {
+  const isOpen = {
+    participants: hasRole(role, 'admin'),
+    members: hasRole(role, 'member'),
+    everyone: true,
+  }[readSettings(settings).run_values]
+  const isBarred = approvals.some(({ approver }) => !mayDecide(role, approver))
+  if (isOpen && !isBarred) return everything
+  const needsOwner = approvals.some(({ approver }) => approver === 'owner')
+  const [why, seers] = needsOwner
+    ? ['an approval of this run needs an owner, so its values are shown only to', 'owners']
+    : [
+        isOpen
+          ? 'this run needed an approval, so its values are shown only to'
+          : 'the values of a run are shown only to',
+        'admins and owners',
+      ]
+  return {
+    inputs: approvals.some(({ kind, approver }) => kind === 'run' && mayDecide(role, approver)),
+    hidden: { reason: `${why} the person who started it, and to ${seers}`, ask: [requester, seers] },
+    isBarred,
+  }
+}
+
+/** Throws if the viewer may not see the outputs of the run. */
+export async function requireValues(db: Db, viewer: Viewer, runId: string): Promise<void> {
+  const run = await db
+    .selectFrom('runs')
+    .select(['id', 'requested_by'])
+    .where('id', '=', runId)
+    .where('organization_id', '=', viewer.organizationId)
+    .executeTakeFirst()
+  if (run === undefined) return
+  const { hidden, isBarred } = await sightOf(db, viewer, run)
+  if (hidden === null) return
+  const role = hasRole(viewer.role, 'admin') ? 'owner' : 'admin'
+  throw hiddenError(hidden, role, isBarred ? 'not_an_approver' : 'insufficient_role')
+}
+
+interface Decided {
+  readonly requested_by: string
+  readonly requester_email: string | null
+  readonly approver: 'admin' | 'owner'
+}
+
+/** Null: the viewer sees what the approval shows. */
+export function hiddenByApproval(viewer: Viewer, approval: Decided): ValuesHidden | null {
+  if (viewer.userId === approval.requested_by || mayDecide(viewer.role, approval.approver)) return null
+  const seers = approval.approver === 'owner' ? 'owners' : 'admins and owners'
+  return {
+    reason: 'what an approval covers is shown only to the person who asked, and to those who may decide it',
+    ask: [...(approval.requester_email === null ? [] : [approval.requester_email]), seers],
+  }
+}
