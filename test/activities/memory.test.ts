@@ -51,7 +51,7 @@ const put = (key: string, value: Json) =>
   storeMemory(engine.context, engine.caller('admin'), { key, value, labels: null })
 const remove = (key: string) => deleteMemory(engine.context, engine.caller('admin'), key)
 const present = async (key: string) =>
-  (await readMemory(engine.context, engine.organizationId, key).catch(() => null))?.value
+  (await readMemory(engine.context, engine.caller('owner'), key).catch(() => null))?.value
 
 async function storing(key: string, value: Json = 'new'): Promise<MemoryCall> {
   const steps = [{ id: 's', tool: 'memory_set', params: { key, value } }]
@@ -289,12 +289,19 @@ describe('an approver of `memory_set`', () => {
     expect(JSON.stringify(preview).length).toBeLessThan(20_000)
   })
 
-  test('nobody else sees it, and the row has it sealed', async () => {
+  test('the requester does not see it, and the row has it sealed', async () => {
     const key = newKey()
     await put(key, 'the-old-value')
     const call = await storing(key)
     await attempt(call)
-    expect(await view(call.runId, 'member')).not.toHaveProperty('preview')
+    const { preview } = await view(call.runId, 'member')
+    expect(preview).toMatchObject({
+      fields: [
+        { name: 'key', value: key },
+        { name: 'value', value: 'new' },
+      ],
+    })
+    expect(JSON.stringify(preview)).not.toContain('the-old-value')
     const { state_sealed: sealed } = await newest(call.runId)
     expect(sealed?.includes('the-old-value')).toBe(false)
     expect(JSON.stringify((await view(call.runId)).preview)).toContain('the-old-value')

@@ -87,7 +87,7 @@ describe('a run’s page', () => {
     expect(text).toContain('secret-topic')
     expect(await main(`/console/runs/${id}`, 'member')).toContain('secret-topic')
     const viewers = await main(`/console/runs/${id}`, 'viewer')
-    expect(viewers).toContain('Only the requester and people who may decide its approvals see the inputs.')
+    expect(viewers).toContain('ask member@countersign.test or admins and owners')
     expect(viewers).not.toContain('secret-topic')
     expect(plain(viewers)).toContain('Approval of step s')
     expect(viewers).not.toContain('Sends an emailAn admin or owner decides')
@@ -167,7 +167,9 @@ describe('a step’s page', () => {
     for (const who of ['admin', 'member'] as const) expect(await main(path, who)).toContain('a@b.test')
     const viewer = await main(path, 'viewer')
     expect(viewer).not.toContain('a@b.test')
-    expect(viewer).toContain('only its requester and people who may decide the approval see its outputs')
+    expect(viewer).toContain(
+      'The values of a run are shown only to the person who started it, and to admins and owners: ask ',
+    )
   })
 })
 

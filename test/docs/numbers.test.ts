@@ -78,7 +78,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
     'organization_id', 'requested_by', 'requester_email', 'rule_id', 'run_id', 'session_id', 'user_id', 'workflow_id',
     'workflow_name', 'event_type', 'approval_id', 'cursor',
   ].map((name) => `${name}.maxLength=200`),
-  'the row about labels of a value says how long a label is': ['labels', 'add_labels', 'output_labels', 'any_of', 'all_of', 'none_of', 'value', 'input_labels.additionalProperties']
+  'the row about labels of a value says how long a label is': ['labels', 'add_labels', 'output_labels', 'restricted_labels', 'any_of', 'all_of', 'none_of', 'value', 'input_labels.additionalProperties']
     .map((name) => `${name}.items.maxLength=64`),
   'the row about labels of one condition is about each of its lists': ['all_of.maxItems=100', 'none_of.maxItems=100'],
   'a list cannot have more entries than there are values': ['applies_to.maxItems=2', 'side_effects.maxItems=3', 'events.maxItems=12'],

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
-import type { Viewer } from '../../src/governance/approvals/read.ts'
+import type { Viewer } from '../../src/governance/access/viewer.ts'
 import { readCalls } from '../../src/governance/runs/read/calls.ts'
 import {
   readReceipt,
@@ -34,7 +34,7 @@ type Name = 'admin' | 'approver' | 'member' | 'viewer'
 /** The steps of a run as this person sees them. Runs belong to `member`. */
 async function stepsFor(name: Name, runId: string): Promise<readonly StepView[]> {
   const viewer: Viewer = stack.caller(name)
-  const fields = await readRunFields(stack.context, stack.organizationId, runId, viewer)
+  const fields = await readRunFields(stack.context, viewer, runId)
   return JSON.parse((await fields?.steps.text()) ?? '[]') as StepView[]
 }
 const callsFor = (

@@ -60,9 +60,14 @@ describe('a whole run', () => {
       inputs: {},
       steps: [{ id: 'look' }, { params: { to: 'a@b.test' } }],
     })
-    const members = await home.pageOf(id, 'member')
-    has(members, 'Tells the team', 'topic')
-    expect(members).not.toMatch(/a-secret-topic|a@b\.test/)
+    const requesters = await home.pageOf(id, 'member')
+    has(requesters, 'Tells the team', 'a-secret-topic')
+    expect(requesters).not.toContain('a@b.test')
+    const others = plain(
+      await (await home.get(`/console/approvals/${id}`, await home.bystanderCookie())).text(),
+    )
+    has(others, 'Tells the team', 'Inputs of the run', 'ask member@countersign.test or admins and owners')
+    expect(others).not.toMatch(/a-secret-topic|a@b\.test/)
   })
 
   test('is not approved while its steps and inputs cannot be read', async () => {
@@ -157,8 +162,8 @@ describe('parameters that are too long for the page', () => {
     const body = await file.text()
     expect(JSON.parse(body)).toEqual({ tool: 'Bash', params: long })
     expect(sha256(body)).toBe((await home.approvalOf(id)).params_hash)
-    for (const who of ['member', 'viewer'] as const) {
-      const other = await home.get(path, await home.cookieOf(who))
+    for (const cookie of [await home.bystanderCookie(), await home.cookieOf('viewer')]) {
+      const other = await home.get(path, cookie)
       expect([other.status, (await other.text()).includes('nnnn')]).toEqual([403, false])
     }
     expect((await home.get(path, '')).status).toBe(303)
@@ -223,11 +228,18 @@ describe('the page of an approval', () => {
 
   test('has no form for people who may not decide, who read why and see no parameters', async () => {
     const id = await home.held({ command: 'git push origin secret-branch' })
-    for (const [who, words] of [
-      ['viewer', ['This is not yours to see']],
-      ['member', ['You cannot decide this', 'You need the role admin to decide this approval.']],
+    for (const [cookie, words] of [
+      [await home.cookieOf('viewer'), ['This is not yours to see']],
+      [
+        await home.bystanderCookie(),
+        [
+          'What an approval covers is shown only to the person who asked, and to those who may decide it',
+          'You cannot decide this',
+          'You need the role admin to decide this approval.',
+        ],
+      ],
     ] as const) {
-      const html = await home.html(`/console/approvals/${id}`, who)
+      const html = await (await home.get(`/console/approvals/${id}`, cookie)).text()
       expect(html).not.toMatch(/secret-branch|name="decision"/)
       has(plain(html), ...words)
     }

@@ -1,5 +1,6 @@
 import { heldCall, holdAgents, type Who } from '../../console/support.ts'
 import { Browser } from '../browser.ts'
+import { addPerson, sessionCookie } from '../fixtures.ts'
 import { startTestServer } from '../server.ts'
 
 type Fields = Record<string, string>
@@ -23,6 +24,9 @@ export async function startPages(env: NodeJS.ProcessEnv = {}) {
     return browser.cookie
   }
   const approver = await cookieOf('approver')
+  /** The cookie of a member who has asked for nothing. */
+  const bystanderCookie = async () =>
+    sessionCookie(server.context, (await addPerson(server.context, organization, 'member')).userId)
   const get = (path: string, cookie = approver) =>
     fetch(`${server.base}${path}`, { headers: { cookie }, redirect: 'manual' })
   /** The HTML of a page, as this person reads it. */
@@ -34,7 +38,7 @@ export async function startPages(env: NodeJS.ProcessEnv = {}) {
   const call = (who: Who, method: string, path: string, body?: unknown) =>
     server.call(users[who].api_key, method, path, body)
   return {
-    ...{ server, cookieOf, get, html, tokenOf, call },
+    ...{ server, cookieOf, bystanderCookie, get, html, tokenOf, call },
     /** The main part of a page, without the page's header. */
     main: async (path: string, who?: Who) => (await html(path, who)).split('<main')[1] ?? '',
     /** The text of the page of an approval. */

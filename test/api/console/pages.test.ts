@@ -184,7 +184,8 @@ describe('the list of approvals', () => {
     expect(page).toContain('more characters)')
     expect(page).toContain('Call mcp__mail__send_mail with to “bo@b.example”')
     expect((await home.approvalOf(id)).preview).toMatchObject({ fields: [{ name: 'command' }] })
-    expect(await home.html(inbox, 'member')).not.toContain('https://a.example')
+    const others = await home.get(inbox, await home.bystanderCookie())
+    expect(await others.text()).not.toContain('https://a.example')
   })
 
   test('is filtered by kind, rule, person and risk', async () => {

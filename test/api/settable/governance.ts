@@ -116,6 +116,16 @@ export const settingProofs: Proofs = {
     await world.ask('Own')
     return (await world.ask('Own')).labels
   }),
+  ...setting('run_values', ['participants', 'members'], [false, true], async (world) => {
+    const { execution_id } = await world.ok('admin', 'POST', `/workflows/${await world.workflow(keep)}/execute?wait=0`, {}) // prettier-ignore
+    return 'inputs' in (await world.ok('member', 'GET', `/runs/${execution_id}`))
+  }),
+  'restricted_labels[]': proof(['pii', 'internal'], [200, 403], async (world, label) => {
+    await world.settings({ restricted_labels: [label] })
+    const path = `/memory/k?organization_id=${world.id}`
+    await world.ok('admin', 'PUT', path, { value: 1, labels: ['internal'] })
+    return (await world.send('member', 'GET', path)).status
+  }),
   ...setting('default_tool_access', ['allow', 'deny'], ['allow', 'deny'], async (world) => {
     return (await world.ask('Read')).decision
   }),

@@ -82,7 +82,7 @@ async function world(name: string) {
   const read = async () => ({
     run: await readRun(context, organizationId, runId),
     output: await readStepOutput(context, organizationId, runId, 's'),
-    memory: await readMemory(context, organizationId, name),
+    memory: await readMemory(context, admin, name),
     approval: await readApproval(context, admin, approvalId),
     answer: await openKey(context, use(name)),
   })
@@ -165,7 +165,7 @@ describe('npm run rotate-key', () => {
     })
     const rotated = await rotation
     expect(Object.keys(await named())).toEqual([rotated?.data_key])
-    expect(await readMemory(engine.context, engine.organizationId, 'busy')).toMatchObject({
+    expect(await readMemory(engine.context, engine.caller('owner'), 'busy')).toMatchObject({
       value: 'written meanwhile',
     })
   })
@@ -230,7 +230,7 @@ const columns: Readonly<Record<string, Again>> = {
   'a memory value': {
     ...memory,
     write: (key) => putMemory(key, 'second'),
-    read: (key) => readMemory(engine.context, engine.organizationId, key),
+    read: (key) => readMemory(engine.context, engine.caller('owner'), key),
   },
   'a memory value that a tool reads': {
     ...memory,

@@ -202,7 +202,7 @@ describe('memory', () => {
   test.each([[{ a: [1, null, 'ü'] }], [null], ['text'], [0], [false]])('keeps %j as it is', async (value) => {
     const set = await setMemory(context, member, { key: 'k', value, labels: ['pii', 'internal', 'pii'] })
     expect(set).toEqual({ key: 'k', value, labels: ['internal', 'pii'], updated_at: expect.any(String) })
-    expect(await readMemory(context, organizationId, 'k')).toEqual(set)
+    expect(await readMemory(context, member, 'k')).toEqual(set)
   })
 
   test('a key has 1,000 labels at most', async () => {
@@ -216,7 +216,7 @@ describe('memory', () => {
     await setMemory(context, member, { key: 'k', value: 1, labels: ['internal', 'pii'] })
     const kept = await setMemory(context, member, { key: 'k', value: 2, labels: null })
     expect(kept.labels).toEqual(['internal', 'pii'])
-    expect(await readMemory(context, organizationId, 'k')).toEqual(kept)
+    expect(await readMemory(context, member, 'k')).toEqual(kept)
   })
 
   test('is audited by hash: the log never contains a value', async () => {
@@ -229,7 +229,9 @@ describe('memory', () => {
   test('belongs to one organization', async () => {
     const other = await addOrganization(context)
     await setMemory(context, member, { key: 'ours', value: 1, labels: [] })
-    await expect(readMemory(context, other.id, 'ours')).rejects.toMatchObject(missing)
+    await expect(readMemory(context, { ...member, organizationId: other.id }, 'ours')).rejects.toMatchObject(
+      missing,
+    )
   })
 
   test('deletes a value once', async () => {
@@ -237,7 +239,7 @@ describe('memory', () => {
     await deleteMemory(context, member, 'gone')
     const entry = await lastEntry()
     expect(entry).toMatchObject({ event_type: 'memory.deleted', metadata: { key: 'gone' } })
-    await expect(readMemory(context, organizationId, 'gone')).rejects.toMatchObject(missing)
+    await expect(readMemory(context, member, 'gone')).rejects.toMatchObject(missing)
     await expect(deleteMemory(context, member, 'gone')).rejects.toMatchObject(missing)
     expect(await lastEntry()).toEqual(entry)
   })
