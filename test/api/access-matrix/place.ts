@@ -26,7 +26,7 @@ export async function addPlace(server: TestServer, organizationId: string, owner
     .set({ plan: 'enterprise' })
     .where('id', '=', organizationId)
     .execute()
-  const settings = { approvals_enabled: true, approval_required_from: 'low' }
+  const settings = { approvals_enabled: true, approval_required_from: 'low', run_values: 'everyone' }
   const path = `/organizations/${organizationId}/governance`
   const answer = await server.call(owner.key, 'PATCH', path, settings)
   if (answer.status !== 200) throw new Error(answer.text)
