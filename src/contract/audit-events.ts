@@ -268,7 +268,7 @@ export const auditEvents = {
   },
   'member.removed': {
     when: 'A member is removed. Their agents’ sessions end.',
-    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number },
+    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number, groups: list },
   },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
@@ -281,6 +281,26 @@ export const auditEvents = {
   'member.account_unlinked': {
     when: 'A member’s account at another service is linked no more.',
     metadata: fields.slackFields,
+  },
+  'group.created': {
+    when: 'A group is created. `after` has its name, description and members.',
+    metadata: { group_id: text, name: text, after: object },
+  },
+  'group.updated': {
+    when: 'The name or the description of a group changes.',
+    metadata: { group_id: text, name: text, before: object, after: object },
+  },
+  'group.deleted': {
+    when: 'A group is deleted. `before` has its name, description and members.',
+    metadata: { group_id: text, name: text, before: object },
+  },
+  'group.member_added': {
+    when: 'A member joins a group.',
+    metadata: { group_id: text, name: text, member_id: text },
+  },
+  'group.member_removed': {
+    when: 'A member is taken out of a group.',
+    metadata: { group_id: text, name: text, member_id: text },
   },
   'webhook.created': { when: 'A webhook is created.', metadata: { ...fields.webhookFields, events: list } },
   'webhook.updated': {
@@ -307,7 +327,7 @@ export const auditEvents = {
   },
   'member.left': {
     when: 'A member leaves. Their agents’ sessions end.',
-    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number },
+    metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number, groups: list },
   },
   'invitation.revoked': {
     when: 'An invitation is withdrawn.',

@@ -61,6 +61,14 @@ export const workflowDefinition = z.strictObject({
     .max(mostSteps, `a workflow has at most ${mostSteps.toLocaleString('en-US')} steps`),
   result: z.record(nameField(100), jsonValue).optional(),
   categories: z.array(categorySlug).max(20).optional(),
+  /** Roles and names of groups. Without it, every member may start runs. */
+  run_by: z
+    .array(
+      z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be a role or the name of a group, such as `finance`'),
+    )
+    .min(1, 'name at least one role or group or leave it out')
+    .max(20)
+    .optional(),
 })
 
 export type WorkflowDefinition = z.infer<typeof workflowDefinition>

@@ -15,6 +15,7 @@ export const idPrefixes = {
   file: 'file',
   event: 'evt',
   invitation: 'inv',
+  group: 'grp',
   connection: 'con',
   notification: 'ntf',
   webhook: 'whk',

@@ -61,6 +61,8 @@ const changeable = [
   'webhook_deliveries',
   'mail_preferences',
   'slack_claims',
+  'groups',
+  'group_members',
   'checkpoint_folders',
 ]
 const deletable = [
@@ -96,6 +98,8 @@ const deletable = [
   'webhook_deliveries',
   'mail_preferences',
   'slack_claims',
+  'groups',
+  'group_members',
   'checkpoint_folders',
 ]
 

@@ -37,3 +37,22 @@ export const takeUnusedOrganization = (given: {
                 and not exists (select from memberships m where m.organization_id = o.id)
               limit 1)
   returning id`
+
+/** What names the group: a rule, a policy, an override, or the newest version of a workflow. */
+export const namersOfGroup = (
+  organizationId: string,
+  group: string,
+): RawBuilder<{ readonly kind: string; readonly name: string }> => sql`
+  select 'rule' as kind, name from rules
+  where organization_id = ${organizationId}
+    and (body @> ${JSON.stringify({ approver: { group } })}::jsonb or body @> ${JSON.stringify({ approvers: [{ group }] })}::jsonb)
+  union all
+  select 'tool policy', tool_name from tool_policies where organization_id = ${organizationId} and role = ${group}
+  union all
+  select 'override', tool_name from role_policy_overrides where organization_id = ${organizationId} and role = ${group}
+  union all
+  select 'workflow', w.name from workflows w
+    join workflow_versions v on v.workflow_id = w.id and v.version = w.current_version
+  where w.organization_id = ${organizationId} and w.deleted_at is null and v.definition like '%"run_by"%'
+    and v.definition::jsonb->'run_by' @> ${JSON.stringify([group])}::jsonb
+  order by 1, 2`

@@ -103,6 +103,23 @@ export interface SlackClaimsTable {
   ended: Generated<'linked' | 'replaced' | null>
 }
 
+export interface GroupsTable {
+  id: string
+  organization_id: string
+  name: string
+  description: Generated<string>
+  created_by: string
+  created_at: Date
+}
+
+export interface GroupMembersTable {
+  group_id: string
+  organization_id: string
+  user_id: string
+  added_by: string
+  added_at: Date
+}
+
 export interface ApiKeysTable {
   id: string
   organization_id: string
@@ -131,6 +148,8 @@ export interface IdentityTables {
   account_events: AccountEventsTable
   memberships: MembershipsTable
   slack_claims: SlackClaimsTable
+  groups: GroupsTable
+  group_members: GroupMembersTable
   api_keys: ApiKeysTable
   installation_connections: InstallationConnectionsTable
 }

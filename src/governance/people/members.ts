@@ -8,6 +8,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
+import { groupsOf } from '../access/groups.ts'
 import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 
@@ -86,13 +87,15 @@ export async function changeRole(
  * Members remove themselves, owners anybody. Throws `insufficient_role`, `conflict` for the last owner, and
  * `not_found`.
  *
- * The keys stay, without access to this organization (docs/decisions/0012). Personal connections are revoked, and agent
+ * The person leaves all groups. The keys stay, without access to this organization (docs/decisions/0012). Personal connections are revoked, and agent
  * sessions end. Approvals of the agents are withdrawn if they are pending, or approved and not used yet.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
     if (userId !== caller.userId) requireRole((await now()).role, 'owner')
     if ((await memberIn(tx, userId)) === 'owner') await requireAnotherOwner(tx, userId)
+    const groups = await groupsOf(tx.trx, tx.organizationId, userId)
+    if (groups.length > 0) tx.policyChanged()
     await tx.trx
       .deleteFrom('memberships')
       .where('organization_id', '=', tx.organizationId)
@@ -101,7 +104,11 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
     const ended = await endAllOf(tx, userId)
     await revokeConnectionsOf(tx, userId, 'all', actorOf(caller))
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    appendMemberEvent(tx, caller, type, { member_id: userId, ...ended })
+    appendMemberEvent(tx, caller, type, {
+      member_id: userId,
+      ...ended,
+      ...(groups.length > 0 ? { groups: groups.map(({ name }) => name) } : {}),
+    })
   })
 }
 
@@ -127,7 +134,7 @@ function appendMemberEvent(
   tx: ChainTx,
   caller: Caller,
   eventType: 'member.role_changed' | 'member.left' | 'member.removed',
-  metadata: AuditMetadata<'member.role_changed' | 'member.left'>,
+  metadata: AuditMetadata<typeof eventType>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
   tx.append({ eventType, action, actor: actorOf(caller), metadata })

@@ -85,6 +85,9 @@ const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => ob
 const definition = oneStep
 const named = { name: 'another' }
 const aSlackId = (): string => `U${newId('user').slice(-20).toUpperCase()}`
+const aGroupName = (): string => newId('group').toLowerCase()
+const aGroup = (status: number, body?: object): ValidRequest =>
+  aboutA('group')(status, (world) => world.group(), body)
 const aToolName = (): string => `mcp__s__${newId('rule').toLowerCase()}`
 
 /** The only credential that is accepted without asking a service. */
@@ -136,6 +139,22 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     world.invitation(),
   ),
 
+  'POST /organizations/{id}/groups': of(201, async (world) => {
+    await world.withoutGroups()
+    return { body: { name: aGroupName() } }
+  }),
+  'GET /organizations/{id}/groups': of(200),
+  'GET /organizations/{id}/groups/{group}': aGroup(200),
+  'PATCH /organizations/{id}/groups/{group}': aGroup(200, { description: 'd' }),
+  'DELETE /organizations/{id}/groups/{group}': aGroup(204),
+  'PUT /organizations/{id}/groups/{group}/members/{user}': of(200, async (world) => ({
+    ids: { group: await world.group(), user: await world.anotherMember() },
+  })),
+  'DELETE /organizations/{id}/groups/{group}/members/{user}': of(204, async (world) => {
+    const user = await world.anotherMember()
+    return { ids: { group: await world.group([user]), user } }
+  }),
+
   'POST /api-keys': sends(201, () => ({ name: 'k', scopes: ['api_keys:*'] })),
   'GET /api-keys': of(200),
   'GET /api-keys/{id}': about(200, anApiKey),
@@ -178,9 +197,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
 
   'GET /organizations/{id}/approvals/summary': of(200),
   'GET /approvals': of(200),
-  'GET /approvals/{id}': about(200, (world) => world.approval()),
-  'POST /approvals/{id}/approve': about(200, (world) => world.approval(), { comment: 'c' }),
-  'POST /approvals/{id}/reject': about(200, (world) => world.approval(), { comment: 'c' }),
+  'GET /approvals/{id}': about(200, (world) => world.votable()),
+  'POST /approvals/{id}/approve': about(200, (world) => world.votable(), { comment: 'c' }),
+  'POST /approvals/{id}/reject': about(200, (world) => world.votable(), { comment: 'c' }),
 
   'POST /organizations/{id}/rules': sends(201, () => rule('rules')),
   'GET /organizations/{id}/rules': of(200),

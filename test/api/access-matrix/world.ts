@@ -111,6 +111,19 @@ export class World {
     return this.approvalOf(await this.run())
   }
 
+  /** An approval by a group that the sender is in, if the sender is a member. */
+  async votable(): Promise<string> {
+    const id = await this.approval()
+    const { pool } = this.server.context
+    const { rows } = await this.#ofSender(
+      'select user_id from memberships where organization_id = $1 and user_id = $2',
+    )
+    const group = await this.group(rows.map(({ user_id }) => user_id))
+    const seats = JSON.stringify([{ group: 'g', id: group, count: 1 }])
+    await pool.query('update approvals set approver = null, seats = $2 where id = $1', [id, seats])
+    return id
+  }
+
   async approvalOf(runId: string): Promise<string> {
     const row = await this.server.context.db
       .selectFrom('approvals')
@@ -204,6 +217,18 @@ export class World {
       })
       .execute()
     return { webhook, delivery: id }
+  }
+
+  /** Deletes the organization's groups. Only some are allowed, and many requests create one. */
+  async withoutGroups(): Promise<void> {
+    const { db } = this.server.context
+    await db.deleteFrom('groups').where('organization_id', '=', this.organizationId).execute()
+  }
+
+  async group(members: readonly string[] = []): Promise<string> {
+    await this.withoutGroups()
+    const name = newId('group').toLowerCase()
+    return this.make(`/organizations/${this.organizationId}/groups`, { name, members })
   }
 
   /** Makes a policy, and returns the name of its tool. */

@@ -1,0 +1,257 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { groupsPath } from '../../contract/pages.ts'
+import { Confirm, empty, Field, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { actions, Empty, Pager, Table } from '../parts/list.tsx'
+import { Time } from '../parts/time.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { capital, OrganizationName, Words } from '../parts/words.tsx'
+import { hasRole, type Form, type PersonsVisit, type Result, type Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+
+/* `/console/groups`: admins see who is in which group, and owners change it. */
+
+type GroupDetail = AnswerOf<'GET /organizations/{id}/groups/{group}'>
+
+const idOf = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
+const mayChange = ({ person }: PersonsVisit): boolean => hasRole(person.organization?.role ?? null, 'owner')
+
+/** `GET /console/groups` */
+export async function groupsPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const cursor = visit.query.get('cursor') ?? undefined
+  const listed = await visit.api.call('GET /organizations/{id}/groups', {
+    params: { id: idOf(visit) },
+    query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
+  })
+  if (!listed.ok) return problemPage(listed, visit.place)
+  const { data, next_cursor: next } = listed.body
+  return {
+    status: filled.problem?.status ?? 200,
+    title: 'Groups',
+    main: (
+      <article class="page">
+        <header class="headline">
+          <h1>Groups</h1>
+          <p class="quiet">
+            <OrganizationName name={visit.person.organization?.name ?? ''} />
+          </p>
+          <p>A rule can ask a group for approval. Its members decide, whatever their role is.</p>
+        </header>
+        <Refused
+          filled={filled}
+          fields={{ name: 'Name', description: 'What it is for', members: 'Members' }}
+        />
+        <Told result={visit.query.get('done')} />
+        {data.length === 0 ? (
+          <Empty title="There is no group yet.">An owner makes one, and then rules can name it.</Empty>
+        ) : (
+          <Table
+            label="Groups"
+            head={['Name', 'What it is for', 'Members', 'Made']}
+            rows={data.map((group) => [
+              <a href={`${groupsPath}/${group.id}`}>
+                <Words text={group.name} />
+              </a>,
+              group.description === '' ? (
+                <span class="quiet">–</span>
+              ) : (
+                <Words text={group.description} most={300} />
+              ),
+              group.member_count.toLocaleString('en'),
+              <Time at={group.created_at} now={visit.now} />,
+            ])}
+          />
+        )}
+        <Pager
+          path={groupsPath}
+          chosen={{ cursor }}
+          cursor="cursor"
+          next={next}
+          words={{ first: 'First groups', next: 'More groups' }}
+        />
+        {mayChange(visit) ? <NewGroup visit={visit} filled={filled} /> : onlyOwners}
+      </article>
+    ),
+  }
+}
+
+const onlyOwners = <p class="quiet">An owner makes and changes groups.</p>
+
+const results: Readonly<Record<string, string>> = {
+  add: 'The person is in the group, and can decide what it decides.',
+  remove: 'The person is not in the group any more. Their votes for it no longer count.',
+  delete: 'The group is deleted.',
+  save: 'The description is saved.',
+}
+
+const Told = ({ result }: { result: string | null }) =>
+  result === null || results[result] === undefined ? null : (
+    <p class="note" role="status">
+      {results[result]}
+    </p>
+  )
+
+const NewGroup = ({ visit, filled }: { visit: PersonsVisit; filled: Filled }) => (
+  <section class="card" aria-labelledby="new">
+    <h2 id="new">Make a group</h2>
+    <PostForm action={groupsPath} token={visit.token} class="fill">
+      <OnceField />
+      <Field
+        name="name"
+        label="Name"
+        autocomplete="off"
+        most={64}
+        help="Lower-case letters, digits, - and _, such as finance. Rules name the group by it."
+        filled={filled}
+      />
+      <Field
+        name="members"
+        label="Members"
+        rows={3}
+        autocomplete="off"
+        most={20_000}
+        help="Addresses of members of the organization, one in each line."
+        filled={filled}
+      />
+      <button class="primary" name="action" value="create">
+        Make the group
+      </button>
+    </PostForm>
+  </section>
+)
+
+/** `POST /console/groups` */
+export async function createGroup(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const members = (form.get('members') ?? '').split(/[\s,;]+/).filter((each) => each !== '')
+  const made = await visit.api.call('POST /organizations/{id}/groups', {
+    params: { id: idOf(visit) },
+    body: { name: (form.get('name') ?? '').trim(), members },
+    ...onceOf(form),
+  })
+  if (!made.ok) return groupsPage(visit, { form, problem: made })
+  return { redirect: `${groupsPath}/${made.body.id}` }
+}
+
+/** `GET /console/groups/:id` */
+export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const read = await visit.api.call('GET /organizations/{id}/groups/{group}', {
+    params: { id: idOf(visit), group: visit.params['id'] ?? '' },
+  })
+  if (!read.ok) return problemPage(read, visit.place)
+  const group = read.body
+  const path = `${groupsPath}/${group.id}`
+  return {
+    status: filled.problem?.status ?? 200,
+    title: group.name,
+    main: (
+      <article class="page">
+        <header class="headline">
+          <p>
+            <a href={groupsPath}>All groups</a>
+          </p>
+          <h1>
+            <Words text={group.name} />
+          </h1>
+          {group.description === '' ? null : (
+            <p>
+              <Words text={group.description} most={2_000} />
+            </p>
+          )}
+        </header>
+        <Refused filled={filled} fields={{ member: 'Address' }} />
+        <Told result={visit.query.get('done')} />
+        <section class="stack" aria-labelledby="members">
+          <h2 id="members">Members</h2>
+          {group.members.length === 0 ? (
+            <Empty title="Nobody is in this group.">What it decides cannot be approved.</Empty>
+          ) : (
+            <Table
+              label="Members"
+              head={['Person', 'Role', 'In the group since', ...(mayChange(visit) ? [actions] : [])]}
+              rows={group.members.map((member) => memberRow(member, group, visit))}
+            />
+          )}
+        </section>
+        {mayChange(visit) ? <Change visit={visit} path={path} group={group} filled={filled} /> : onlyOwners}
+      </article>
+    ),
+  }
+}
+
+function memberRow(member: GroupDetail['members'][number], group: GroupDetail, visit: PersonsVisit) {
+  const { user_id: id, email, role, added_at: at } = member
+  return [
+    <Words text={email} most={254} />,
+    capital(role),
+    <Time at={at} now={visit.now} />,
+    ...(mayChange(visit)
+      ? [
+          <PostForm action={`${groupsPath}/${group.id}`} token={visit.token} class="links">
+            <OnceField />
+            <input type="hidden" name="member" value={id} />
+            <button name="action" value="remove" class="danger">
+              Take out<span class="unseen">{` ${email}`}</span>
+            </button>
+          </PostForm>,
+        ]
+      : []),
+  ]
+}
+
+function Change(props: { visit: PersonsVisit; path: string; group: GroupDetail; filled: Filled }) {
+  const { visit, path, group, filled } = props
+  return (
+    <>
+      <section class="card" aria-labelledby="add">
+        <h2 id="add">Add a person</h2>
+        <PostForm action={path} token={visit.token} class="fill">
+          <OnceField />
+          <Field
+            name="member"
+            label="Address"
+            type="email"
+            autocomplete="off"
+            most={254}
+            help="Of a member of the organization."
+            filled={filled}
+          />
+          <button class="primary" name="action" value="add">
+            Add to the group
+          </button>
+        </PostForm>
+      </section>
+      <Confirm
+        action={path}
+        token={visit.token}
+        value="delete"
+        open="Delete the group …"
+        explanation="Nobody can decide for it any more. A group that a rule names cannot be deleted."
+        sure={`Delete the group ${group.name}`}
+      />
+    </>
+  )
+}
+
+/** `POST /console/groups/:id` */
+export async function changeGroup(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const action = form.get('action') ?? ''
+  const done = await changeOf(visit, form, action)
+  if (!done.ok) return groupPage(visit, { form, problem: done })
+  const path = action === 'delete' ? groupsPath : `${groupsPath}/${visit.params['id'] ?? ''}`
+  return { redirect: `${path}?done=${action}` }
+}
+
+function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {
+  const { api } = visit
+  const group = { id: idOf(visit), group: visit.params['id'] ?? '' }
+  const member = { params: { ...group, user: (form.get('member') ?? '').trim() } }
+  switch (action) {
+    case 'add':
+      return api.call('PUT /organizations/{id}/groups/{group}/members/{user}', member)
+    case 'remove':
+      return api.call('DELETE /organizations/{id}/groups/{group}/members/{user}', member)
+    case 'delete':
+      return api.call('DELETE /organizations/{id}/groups/{group}', { params: group })
+  }
+  return Promise.resolve(nothingDone)
+}
