@@ -5,16 +5,16 @@ import { compileLimits, type LimitCheck, type LimitedParams, type Restrictions }
 import type { Role, SideEffect } from './types.ts'
 import type { Partial } from './values.ts'
 
-/** `role` null means the whole organization. */
+/** `role` is that of members, or the name of a group; null means the whole organization. */
 export interface ToolPolicy {
   readonly toolName: string
-  readonly role: Role | null
+  readonly role: string | null
   /** false blocks the tool; null only adds limits. */
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
 }
 
-/** The role may be a name that no member has. */
+/** The role may be the name of a group, or a name that no member has. */
 export interface RoleOverride {
   readonly toolName: string
   readonly role: string
@@ -24,6 +24,8 @@ export interface RoleOverride {
 export interface SavedAccess {
   readonly policies: readonly ToolPolicy[]
   readonly overrides: readonly RoleOverride[]
+  /** By the id of a person, the names of their groups that policies or overrides name. */
+  readonly groups?: ReadonlyMap<string, readonly string[]>
   /** The setting `default_tool_access`. With `deny`, a tool needs a policy or an override that allows it. */
   readonly fallback: 'allow' | 'deny'
 }
@@ -50,6 +52,8 @@ export interface Refusal extends Blocked {
 }
 
 export interface ToolAccess {
+  /** With what holds for the person's groups too. */
+  of(userId: string): ToolAccess
   /** Null if the call may go on to the rules. Without the budget of a plan, the call gets its own. */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
   /** KiB; null if no policy of the organization or of these roles sets a maximum. */
@@ -60,15 +64,15 @@ export interface ToolAccess {
 
 /**
  * The organization's policy, and those for the roles of the caller and of the step's authors (docs/decisions/0266). A
- * role's policy adds limits and removes none: a block or `read_only` of either applies, a value must be in both lists,
+ * role's or group's policy adds limits and removes none: a block or `read_only` of either applies, a value must be in both lists,
  * and the smaller number counts (docs/decisions/0091). A block or `read_only` of `Bash` also applies to every other
  * tool that gives commands to a shell (docs/decisions/0244).
  */
 export function compileToolAccess(
-  { policies, overrides, fallback }: SavedAccess,
+  { policies, overrides, fallback, groups = new Map() }: SavedAccess,
   limitedBy: (tool: string) => LimitedParams,
 ): ToolAccess {
-  const key = (tool: string, role: string | null): string => `${role ?? ''} ${tool}`
+  const key = (tool: string, of: string | null): string => `${of ?? ''} ${tool}`
   const byKey = new Map(
     policies.map((policy) => [
       key(policy.toolName, policy.role),
@@ -76,60 +80,68 @@ export function compileToolAccess(
     ]),
   )
   const overridden = new Map(overrides.map((each) => [key(each.toolName, each.role), each.allowed]))
-  const refusalOf = ({ tool, role, sideEffect, params }: CallOfTool, budget: Budget): Refusal | null => {
-    const names = restrictingNames(tool)
-    const first = (find: (name: string) => Refusal | null): Refusal | null => firstOf(names, find)
-    const organization = byKey.get(key(tool, null))
-    const ofRole = byKey.get(key(tool, role))
-    const override = overridden.get(key(tool, role))
-    const isBlockedFor = (name: string): boolean =>
-      overridden.get(key(name, role)) === false || byKey.get(key(name, role))?.allowed === false
-    const block =
-      first((name) => (byKey.get(key(name, null))?.allowed === false ? blocked(tool, name, null) : null)) ??
-      first((name) => (isBlockedFor(name) ? blocked(tool, name, role) : null))
+  /** `names`: the role and groups whose policies hold. */
+  const refusalOf = (
+    { tool, sideEffect, params }: CallOfTool,
+    names: readonly string[],
+    budget: Budget,
+  ): Refusal | null => {
+    const covered = restrictingNames(tool)
+    const first = (
+      of: readonly (string | null)[],
+      find: (name: string, of: string | null) => Refusal | null,
+    ) => firstOf(of, (each) => firstOf(covered, (name) => find(name, each)))
+    const isBlocked = (name: string, of: string | null): boolean =>
+      (of !== null && overridden.get(key(name, of)) === false) || byKey.get(key(name, of))?.allowed === false
+    const all = [null, ...names]
+    const block = first(all, (name, of) => (isBlocked(name, of) ? blocked(tool, name, of) : null))
     if (block !== null) return block
-    const isAllowed = organization?.allowed === true || ofRole?.allowed === true || override === true
+    const isAllowed = all.some(
+      (of) =>
+        byKey.get(key(tool, of))?.allowed === true || (of !== null && overridden.get(key(tool, of)) === true),
+    )
     if (fallback === 'deny' && !isAllowed) return unlisted(tool)
-    const isReadOnly = (of: Role | null) =>
-      first((name) =>
-        byKey.get(key(name, of))?.restrictions.read_only === true
-          ? readOnly(tool, name, of, sideEffect)
-          : null,
-      )
-    const change = sideEffect === 'read' ? null : (isReadOnly(null) ?? isReadOnly(role))
-    if (change !== null) return change
-    if (params === null) return null
-    const ofBoth: readonly [Role | null, LimitCheck | undefined][] = [
-      [null, organization?.check],
-      [role, ofRole?.check],
-    ]
-    return beyondEither(tool, params, budget, ofBoth)
+    const change =
+      sideEffect === 'read'
+        ? null
+        : first(all, (name, of) =>
+            byKey.get(key(name, of))?.restrictions.read_only === true
+              ? readOnly(tool, name, of, sideEffect)
+              : null,
+          )
+    if (change !== null || params === null) return change
+    return beyondEither(
+      tool,
+      params,
+      budget,
+      all.map((of) => [of, byKey.get(key(tool, of))?.check] as const),
+    )
   }
-  return {
+  const restrictionsOf = (tool: string, names: readonly string[]): Restrictions[] =>
+    [null, ...new Set(names)].flatMap((each) => byKey.get(key(tool, each))?.restrictions ?? [])
+  const accessOf = (own: readonly string[]): ToolAccess => ({
+    of: (userId) => accessOf(groups.get(userId) ?? []),
     refusal(call, budget = new Budget()) {
-      const own = refusalOf(call, budget)
       const others = new Set(call.authorRoles)
       others.delete(call.role)
       return [...others].reduce<Refusal | null>(
         (found, role) =>
-          found?.isCertain === true ? found : surer(found, ofAuthor(refusalOf({ ...call, role }, budget))),
-        own,
+          found?.isCertain === true ? found : surer(found, ofAuthor(refusalOf(call, [role], budget))),
+        refusalOf(call, [call.role, ...own], budget),
       )
     },
     largestOutput(tool, roles) {
-      const both = [null, ...new Set(roles)].flatMap(
-        (each) => byKey.get(key(tool, each))?.restrictions.max_response_size_kb ?? [],
-      )
-      return both.length === 0 ? null : Math.min(...both)
+      const all = restrictionsOf(tool, [...roles, ...own]).flatMap((each) => each.max_response_size_kb ?? [])
+      return all.length === 0 ? null : Math.min(...all)
     },
     audience(tool, roles) {
       if (!Object.values(limitedBy(tool).allowed_domains ?? {}).includes('audience')) return []
-      return [null, ...new Set(roles)].flatMap((each) => {
-        const domains = byKey.get(key(tool, each))?.restrictions.allowed_domains
-        return domains === undefined ? [] : [domains]
-      })
+      return restrictionsOf(tool, [...roles, ...own]).flatMap(({ allowed_domains: domains }) =>
+        domains === undefined ? [] : [domains],
+      )
     },
-  }
+  })
+  return accessOf([])
 }
 
 /** The first, unless only the second is certain. */
@@ -149,7 +161,7 @@ function beyondEither(
   tool: string,
   params: Partial,
   budget: Budget,
-  checks: readonly (readonly [Role | null, LimitCheck | undefined])[],
+  checks: readonly (readonly [string | null, LimitCheck | undefined])[],
 ): Refusal | null {
   let possible: Refusal | null = null
   for (const [role, check] of checks) {
@@ -162,9 +174,11 @@ function beyondEither(
   return possible
 }
 
-const whose = (role: Role | null): string => (role === null ? 'the organization' : `role \`${role}\``)
+const isRole = (name: string): boolean => ['viewer', 'member', 'admin', 'owner'].includes(name)
+const kindOf = (of: string): string => (isRole(of) ? 'role' : 'group')
+const whose = (of: string | null): string => (of === null ? 'the organization' : `${kindOf(of)} \`${of}\``)
 
-function firstOf(names: readonly string[], find: (name: string) => Refusal | null): Refusal | null {
+function firstOf<T>(names: readonly T[], find: (name: T) => Refusal | null): Refusal | null {
   for (const name of names) {
     const found = find(name)
     if (found !== null) return found
@@ -176,9 +190,9 @@ function firstOf(names: readonly string[], find: (name: string) => Refusal | nul
 const covering = (tool: string, name: string): string =>
   tool === name ? '' : ` \`${tool}\` runs commands of a shell too, so the policy covers it.`
 
-const blocked = (tool: string, name: string, role: Role | null): Refusal => ({
+const blocked = (tool: string, name: string, role: string | null): Refusal => ({
   isCertain: true,
-  reason: role === null ? 'tool blocked by the organization' : `tool blocked for role ${role}`,
+  reason: role === null ? 'tool blocked by the organization' : `tool blocked for ${kindOf(role)} ${role}`,
   explanation: `A tool policy of ${whose(role)} blocks \`${name}\`.${covering(tool, name)}`,
 })
 
@@ -188,13 +202,17 @@ const unlisted = (tool: string): Refusal => ({
   explanation: `The organization allows only tools that a tool policy allows, and none allows \`${tool}\`.`,
 })
 
-const beyond = (tool: string, role: Role | null, issue: string): Blocked => ({
-  reason: role === null ? 'outside the limits of the organization' : `outside the limits of role ${role}`,
+const beyond = (tool: string, role: string | null, issue: string): Blocked => ({
+  reason:
+    role === null
+      ? 'outside the limits of the organization'
+      : `outside the limits of ${kindOf(role)} ${role}`,
   explanation: `A tool policy of ${whose(role)} lets \`${tool}\` take ${issue}.`,
 })
 
-const readOnly = (tool: string, name: string, role: Role | null, sideEffect: SideEffect): Refusal => ({
+const readOnly = (tool: string, name: string, role: string | null, sideEffect: SideEffect): Refusal => ({
   isCertain: true,
-  reason: role === null ? 'tool is read-only in the organization' : `tool is read-only for role ${role}`,
+  reason:
+    role === null ? 'tool is read-only in the organization' : `tool is read-only for ${kindOf(role)} ${role}`,
   explanation: `A tool policy of ${whose(role)} lets \`${name}\` only read, and this call is of side effect \`${sideEffect}\`.${covering(tool, name)}`,
 })

@@ -4,7 +4,7 @@ import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
-import { called, id, time, named, role, listOf, listQueryOfPath } from '../schemas/common.ts'
+import { called, id, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
@@ -70,26 +70,26 @@ const toolName = z
     if (message !== null) context.addIssue({ code: 'custom', message })
   })
 
-export const toolPolicyBody = named('ToolPolicyRequest', {
-  tool_name: toolName,
-  allowed: z.boolean().nullable().default(null),
-  restrictions: restrictions.default({}),
-  role: role.optional(),
-})
-/** Without `role`, the policy of the whole organization changes. */
-export const toolPolicyPatch = named('ToolPolicyChanges', {
-  allowed: z.boolean().nullable().optional(),
-  restrictions: restrictions.optional(),
-  role: role.optional(),
-})
-
-/** A role of members, or any other name. Names that differ only in letter case would mislead people. */
+/** A role of members, the name of a group, or any other name. Names that differ only in letter case would mislead people. */
 export const roleName = z
   .string()
   .regex(
     /^[a-z][a-z0-9_-]{0,63}$/,
     'a role has at most 64 lower-case letters, digits, `_` and `-`, and begins with a letter',
   )
+export const toolPolicyBody = named('ToolPolicyRequest', {
+  tool_name: toolName,
+  allowed: z.boolean().nullable().default(null),
+  restrictions: restrictions.default({}),
+  role: roleName.optional(),
+})
+/** Without `role`, the policy of the whole organization changes. */
+export const toolPolicyPatch = named('ToolPolicyChanges', {
+  allowed: z.boolean().nullable().optional(),
+  restrictions: restrictions.optional(),
+  role: roleName.optional(),
+})
+
 export const roleOverrideBody = named('RoleOverrideRequest', {
   tool_name: toolName,
   role: roleName,

@@ -11,7 +11,7 @@ import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
-import { id, listOf, role, time, listQuery, side, named } from '../schemas/common.ts'
+import { id, listOf, time, listQuery, side, named } from '../schemas/common.ts'
 import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
 import {
   createRoleOverride,
@@ -46,7 +46,7 @@ const oneOverride: Inner = {
  */
 function policyRole(given: string | undefined): string | null {
   if (given === undefined) return ''
-  return role.safeParse(given).success ? given : null
+  return roleName.safeParse(given).success ? given : null
 }
 
 function roleOfBody(body: unknown): string | undefined {
@@ -57,7 +57,7 @@ function roleOfBody(body: unknown): string | undefined {
 
 const toolPolicy = named('ToolPolicy', {
   tool_name: z.string(),
-  role: role.nullable().describe('null: the organization’s own'),
+  role: z.string().nullable().describe('a role or the name of a group; null: the organization’s own'),
   allowed: z.boolean().nullable(),
   restrictions,
   created_by: id,
@@ -69,7 +69,7 @@ const roleOverride = named('RolePolicyOverride', {
   tool_name: z.string(),
   role: z.string(),
   allowed: z.boolean(),
-  members: z.int().describe('how many members have the role now'),
+  members: z.int().describe('how many members have the role, or are in the group, now'),
   created_by: id,
   created_at: time,
 })
@@ -138,14 +138,14 @@ export const policyRoutes = [
     run: listToolPolicies,
   }),
   policies.create({
-    summary: 'Block or limit a tool for the organization or one role; policies can only restrict',
+    summary: 'Block or limit a tool for the organization, a role or a group; policies can only restrict',
     body: toolPolicyBody,
     audit: ['tool_policy.created'],
     run: createToolPolicy,
   }),
   policies.change({
     summary: 'Change a tool policy; `role`, in the body or the query, selects a role’s policy',
-    query: z.object({ role: role.optional() }),
+    query: z.object({ role: roleName.optional() }),
     body: toolPolicyPatch,
     audit: ['tool_policy.updated'],
     async run(context, caller, tool, body, query) {
@@ -159,7 +159,7 @@ export const policyRoutes = [
   }),
   policies.remove({
     summary: 'Delete a tool policy; `role` says whose',
-    query: z.object({ role: role.optional() }),
+    query: z.object({ role: roleName.optional() }),
     audit: ['tool_policy.deleted'],
     run: (context, caller, tool, query) => deleteToolPolicy(context, caller, tool, query.role),
   }),
@@ -168,7 +168,7 @@ export const policyRoutes = [
     run: listRoleOverrides,
   }),
   overrides.create({
-    summary: 'Allow or block a tool for one role; a block of the organization holds all the same',
+    summary: 'Allow or block a tool for a role or a group; a block of the organization holds all the same',
     body: roleOverrideBody,
     audit: ['role_override.created'],
     run: createRoleOverride,

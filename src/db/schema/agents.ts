@@ -1,6 +1,5 @@
 import type { Restrictions } from '../../policy/tool-limits.ts'
 import type { ColumnType, Generated } from 'kysely'
-import type { Role } from '../../policy/types.ts'
 import type { LabelSource } from './runs.ts'
 
 export const sessionStatuses = ['live', 'ended', 'revoked'] as const
@@ -45,8 +44,8 @@ export interface AgentObservationsTable {
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
-  /** An empty text means the whole organization. */
-  role: Role | ''
+  /** A role, or the name of a group. An empty text means the whole organization. */
+  role: string
   allowed: boolean | null
   restrictions: ColumnType<Restrictions, string, string>
   created_by: string

@@ -16,14 +16,14 @@ export const mostRoleOverrides = 2_000
 
 export interface RoleOverrideInput {
   readonly tool_name: string
-  /** A name that is no role is accepted too, and applies to no member. */
+  /** A role of members, or the name of a group. Another name is accepted too, and applies to no member. */
   readonly role: string
   /** true allows the tool if `default_tool_access` is `deny`. */
   readonly allowed: boolean
 }
 
 export interface RoleOverrideView extends RoleOverrideInput {
-  /** With this role now. */
+  /** With this role or in this group now. */
   readonly members: number
   readonly created_by: string
   readonly created_at: string
@@ -34,7 +34,10 @@ const overridesIn = (db: Db, organizationId: string) =>
     .selectFrom('role_policy_overrides as o')
     .selectAll('o')
     .select(
-      sql<number>`(select count(*) from memberships m where m.organization_id = o.organization_id and m.role = o.role)`.as(
+      sql<number>`(
+        select count(*) from memberships m where m.organization_id = o.organization_id and (m.role = o.role or exists (
+          select from group_members i join groups g on g.id = i.group_id
+          where i.organization_id = m.organization_id and i.user_id = m.user_id and g.name = o.role)))`.as(
         'members',
       ),
     )

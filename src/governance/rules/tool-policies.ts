@@ -2,7 +2,7 @@ import { type Selectable, sql, type SelectQueryBuilder } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
 import type { Restrictions } from '../../policy/tool-limits.ts'
-import type { JsonObject, Role } from '../../policy/types.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { type Page, type PageRequest, pageOf, readCursor } from '../page.ts'
@@ -12,6 +12,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
+import { isRoleName } from '../access/scopes.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
 
 /** Each change of rules, settings or policies reads all of them again. */
@@ -21,8 +22,8 @@ export interface ToolPolicyInput {
   readonly tool_name: string
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
-  /** If absent, for the whole organization. */
-  readonly role?: Role | undefined
+  /** A role of members, or the name of a group. If absent, for the whole organization. */
+  readonly role?: string | undefined
 }
 /** `role` only selects the policy. */
 export type ToolPolicyChanges = {
@@ -32,7 +33,7 @@ export type ToolPolicyChanges = {
 export interface ToolPolicyView {
   readonly tool_name: string
   /** null for the whole organization. */
-  readonly role: Role | null
+  readonly role: string | null
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
   readonly created_by: string
@@ -65,6 +66,7 @@ export async function createToolPolicy(
       action: 'create',
       bytes: Buffer.byteLength(JSON.stringify(body)),
       async work(tx) {
+        refuseUnknownGroup(tx, body.role)
         await refuseMore(tx, 'tool_policies', {
           most: mostToolPolicies,
           rows: 'tool policies',
@@ -147,7 +149,7 @@ export async function deleteToolPolicy(
   context: Acting,
   caller: Caller,
   tool: string,
-  ofRole: Role | undefined,
+  ofRole: string | undefined,
 ): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
@@ -160,6 +162,15 @@ export async function deleteToolPolicy(
     if (row === undefined) throw noPolicy(tool, ofRole)
     await saved(tx, caller, 'deleted', row)
   })
+}
+
+function refuseUnknownGroup({ policy, organizationId }: ChainTx, role: string | undefined): void {
+  if (role === undefined || isRoleName(role) || policy.groups.has(role)) return
+  throw errorAt(
+    'validation_error',
+    'role',
+    `\`${role}\` is no role, and there is no such group: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
+  )
 }
 
 async function saved(
@@ -189,7 +200,7 @@ async function saved(
   return view
 }
 
-const pathOf = ({ organizationId }: Caller, tool: string, role: Role | undefined): string =>
+const pathOf = ({ organizationId }: Caller, tool: string, role: string | undefined): string =>
   `/organizations/${organizationId}/tool-policies/${encodeURIComponent(tool)}${role === undefined ? '' : `?role=${role}`}`
 
 /** Without `undefined`, which JSON does not have. */
@@ -207,7 +218,7 @@ function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {
   }
 }
 
-const noPolicy = (tool: string, ofRole: Role | undefined): DomainError =>
+const noPolicy = (tool: string, ofRole: string | undefined): DomainError =>
   ofRole === undefined
     ? new DomainError('not_found', `the organization has no policy for \`${tool}\` without a role`)
     : new DomainError('not_found', `role \`${ofRole}\` has no policy for \`${tool}\``)
