@@ -2,6 +2,7 @@ import { mostConnections } from '../src/governance/connections/save-connection.t
 import { approvalSeconds } from '../src/calls/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
+import { mostGroupMembers, mostGroups } from '../src/governance/people/groups.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostInvited } from '../src/console/visit.ts'
@@ -58,6 +59,8 @@ export const people: Rows = [
     'comment of a vote; reason of a rejection, a cancellation or an outdated template',
     `${sameAt('ApproveRequest.comment.maxLength', 'RejectRequest.reason.maxLength', 'CancelRequest.reason.maxLength', 'DeprecateTemplateRequest.reason.maxLength')} characters`,
   ],
+  ['groups of an organization, members of a group', `${count(mostGroups)}, ${count(mostGroupMembers)}`],
+  ['description of a group', characters('GroupRequest.description')],
   ['reason of a freeze', characters('FreezeRequest.reason')],
   ['name of an organization, a key, a connection', characters('OrganizationRequest.name')],
   ['mail address of an invitation', characters('InvitationRequest.email')],

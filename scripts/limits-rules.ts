@@ -36,6 +36,7 @@ export const rules: Rows = [
     '`approvals_needed`, `approval_threshold`',
     sameAt('RuleRequest.approvals_needed.maximum', 'GovernanceChanges.approval_threshold.maximum'),
   ],
+  ['`approvers` of a rule', numberAt('RuleRequest.approvers.maxItems')],
   [
     '`expires_after_seconds`',
     `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,

@@ -1,7 +1,14 @@
 import type { Decided } from '../policy/decide.ts'
-import type { Label, Role } from '../policy/types.ts'
+import { isRole, peopleFor, strictest } from '../policy/seats.ts'
+import type { Label } from '../policy/types.ts'
 import type { ChainTx } from '../governance/audit/chain-tx.ts'
-import { requirementNow, withRoles, type ApprovalRecord } from '../governance/approvals/records.ts'
+import {
+  requirementNow,
+  withRoles,
+  type ApprovalRecord,
+  type Standings,
+} from '../governance/approvals/records.ts'
+import { storedSeats, type Requirement } from '../governance/approvals/requirement.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
 /* An approval covers one call with all its technical retries. */
@@ -123,12 +130,12 @@ export function standingOf(
 
 interface Deciding {
   readonly tx: ChainTx
-  readonly ledger: { readonly roles: ReadonlyMap<string, Role> }
+  readonly ledger: Standings
 }
 
 /**
  * `user` has the format of `used_by`. The votes must satisfy the rules of this moment. An approval that was
- * requested from owners still needs their votes, even if the rules now require only admins. Expiry is
+ * requested from owners or a group still needs their votes, even if the rules now require only admins. Expiry is
  * compared with the database's clock.
  */
 export function standingNow(
@@ -138,14 +145,19 @@ export function standingNow(
   user: string | null,
   compared: Compared,
 ): Standing {
-  const required = requirementNow(tx, decided)
-  const approver = approval.approver === 'owner' ? 'owner' : required.approver
-  const votes = withRoles(approval, ledger.roles)
-  return standingOf(
-    approval,
-    approvalState(approval, votes, { ...required, approver }, tx.now, user),
-    compared,
+  const required = alsoAsked(requirementNow(tx, decided), approval)
+  const votes = withRoles(approval, ledger)
+  return standingOf(approval, approvalState(approval, votes, required, tx.now, user), compared)
+}
+
+/** The number of people of a role is that of the rules now. */
+function alsoAsked(required: Requirement, approval: ApprovalRecord): Requirement {
+  const role = required.seats.find(isRole)
+  const asked = storedSeats(approval).map((seat) =>
+    isRole(seat) && role !== undefined ? { ...seat, count: role.count } : seat,
   )
+  const seats = strictest([...required.seats, ...asked])
+  return { ...required, seats, needed: Math.max(required.needed, peopleFor(seats)) }
 }
 
 export const stepOf = (table: ApprovalTable, standing: Standing, { verdict }: Decided): Step =>

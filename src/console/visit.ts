@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
-import { homePath, inboxPath, keysPath, peoplePath } from '../contract/pages.ts'
+import { groupsPath, homePath, inboxPath, keysPath, peoplePath } from '../contract/pages.ts'
+import { seatWords, type Seat } from '../policy/seats.ts'
 import type { Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteKey } from '../api/routes/index.ts'
@@ -10,6 +11,18 @@ const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
 export const hasRole = (role: Role | null, least: Role): boolean =>
   role !== null && order.indexOf(role) >= order.indexOf(least)
 
+/** Whether they fill a seat of the approval. */
+export function isDecider(
+  visit: PersonsVisit,
+  approval: Pick<ApprovalView, 'organization_id' | 'approvers'>,
+): boolean {
+  const { role = null, groups = [] } =
+    visit.person.organizations.find(({ id }) => id === approval.organization_id) ?? {}
+  return approval.approvers.some((seat) =>
+    'role' in seat ? hasRole(role, seat.role) : groups.includes(seat.group),
+  )
+}
+
 export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
   person.organizations.find(({ id }) => id === organizationId)?.role ?? null
 
@@ -18,12 +31,17 @@ const places = [
   ['/console/runs', 'Runs', 'viewer'],
   ['/console/sessions', 'Agents', 'admin'],
   [keysPath, 'Keys', 'viewer'],
+  [groupsPath, 'Groups', 'admin'],
   [peoplePath, 'People', 'owner'],
 ] as const
 
-/** A person without an organization gets the lists of a member. */
+/** A person without an organization gets the lists of a member. A viewer who is in a group decides approvals too. */
 export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
-  places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
+  places.filter(
+    ([path, , least]) =>
+      hasRole(organization?.role ?? 'member', least) ||
+      (path === inboxPath && (organization?.groups.length ?? 0) > 0),
+  )
 
 export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath
 
@@ -36,10 +54,8 @@ export interface Chooser {
 
 /** Who must decide, for the approval's row; null if the person may select it. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
-  const { user, organizations } = visit.person
-  const role = organizations.find(({ id }) => id === approval.organization_id)?.role
-  const isAble = role === 'owner' || (role === 'admin' && approval.approver === 'admin')
-  if (!isAble) return approval.approver === 'owner' ? 'an owner decides' : 'an admin or owner decides'
+  const { user } = visit.person
+  if (!isDecider(visit, approval)) return decidedBy(approval.approvers)
   // If enough people have voted and the approval still waits, a vote may be given again.
   const isMissing = approval.votes.length < approval.approvals_needed
   if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
@@ -48,6 +64,10 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
   if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'
   return null
 }
+
+/** "an owner decides", "1 member of finance and 1 member of legal decide". */
+export const decidedBy = (approvers: readonly Seat[]): string =>
+  `${seatWords(approvers).replaceAll('`', '')} ${approvers.length > 1 || approvers.some((seat) => !('role' in seat) && seat.count > 1) ? 'decide' : 'decides'}`
 
 const isAuthor = ({ authors }: ApprovalView, userId: string): boolean =>
   authors.some(({ user_id }) => user_id === userId)

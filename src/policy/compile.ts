@@ -9,6 +9,7 @@ import { type Described, describeConditions } from './explain.ts'
 import { isUnclassed, type ExternalTools } from './external-tools.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
+import { nobody, seatsOf, type Seat } from './seats.ts'
 import { inOneLine } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
 import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
@@ -30,8 +31,7 @@ export interface CompiledRule extends Conditions {
   readonly isShadow: boolean
   readonly because: string
   readonly described: Described
-  readonly approver: 'admin' | 'owner'
-  readonly approvalsNeeded: number
+  readonly seats: readonly Seat[]
   readonly expiresAfterSeconds: number | null
   readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
   /** Only for tools that nobody has classed: `joinRules` checks this, `covers` does not. */
@@ -116,8 +116,7 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
     isShadow: rule.status === 'shadow',
     because: describeConditions(rule),
     described: rule,
-    approver: rule.approver ?? 'admin',
-    approvalsNeeded: rule.approvals_needed ?? 1,
+    seats: readSeats(rule),
     expiresAfterSeconds: rule.expires_after_seconds ?? null,
     isRestrictive,
     labels: readLabels(rule.labels),
@@ -164,6 +163,14 @@ function readLabels(labels: StoredRule['labels']): LabelConditions | null | unde
     return compileLabels(labels)
   } catch {
     return null
+  }
+}
+
+function readSeats(rule: StoredRule): readonly Seat[] {
+  try {
+    return seatsOf(rule)
+  } catch {
+    return nobody
   }
 }
 

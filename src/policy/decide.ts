@@ -3,6 +3,7 @@ import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { type Subject, evaluate } from './evaluate.ts'
 import { knownLabels } from './label-sets.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { oneAdmin, strictest, type Seat } from './seats.ts'
 import { withLinked } from './tool-facts.ts'
 import { yes } from './tri.ts'
 import {
@@ -46,8 +47,8 @@ export interface Decided {
   readonly reason: string
   readonly explanation: string
   readonly matchedRules: readonly MatchedRule[]
-  readonly approver: 'admin' | 'owner'
-  readonly approvalsNeeded: number
+  /** Who must approve it. */
+  readonly seats: readonly Seat[]
   /** 0: the approval never expires. Null: no rule sets a time. */
   readonly expiresAfterSeconds: number | null
 }
@@ -157,14 +158,13 @@ function subjectOf({ facts }: CompiledPolicy, call: Call, budget: Budget): Subje
   }
 }
 
-/** The strictest terms of the rules that hold the call: an owner before an admin, most votes, shortest time. */
+/** The strictest terms of the rules that hold the call: all of their seats (`strictest`), and the shortest time. */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
   const limited = times.filter((seconds) => seconds > 0)
   return {
-    approver: holding.some((rule) => rule.approver === 'owner') ? ('owner' as const) : ('admin' as const),
-    approvalsNeeded: Math.max(1, ...holding.map((rule) => rule.approvalsNeeded)),
+    seats: holding.length === 0 ? oneAdmin : strictest(holding.flatMap(({ seats }) => seats)),
     expiresAfterSeconds: times.length === 0 ? null : limited.length === 0 ? 0 : Math.min(...limited),
   }
 }
@@ -206,8 +206,7 @@ function plain(verdict: Verdict, reason: string, explanation: string): Decided {
     reason,
     explanation,
     matchedRules: [],
-    approver: 'admin',
-    approvalsNeeded: 1,
+    seats: oneAdmin,
     expiresAfterSeconds: null,
   }
 }

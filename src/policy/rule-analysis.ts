@@ -13,6 +13,7 @@ import type { ExternalTools } from './external-tools.ts'
 import { implies } from './implication.ts'
 import { contradictions } from './rule-contradictions.ts'
 import { ruleSchemas, type StoredRule } from './rule.ts'
+import { coverSeats, seatsOf } from './seats.ts'
 import { type Steps, rank } from './types.ts'
 
 export const findingKinds = ['never_decides', 'duplicate', 'contradicts', 'matches_nothing'] as const
@@ -99,11 +100,7 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   const { expires_after_seconds: otherTime } = other
   const isAsShort =
     time === undefined || (otherTime !== undefined && (time === 0 || (otherTime > 0 && otherTime <= time)))
-  return (
-    isAsShort &&
-    (rule.approver !== 'owner' || other.approver === 'owner') &&
-    (other.approvals_needed ?? 1) >= (rule.approvals_needed ?? 1)
-  )
+  return isAsShort && coverSeats(seatsOf(other), seatsOf(rule))
 }
 
 /** A verdict also changes what conditions mean, so both are compared as `deny` rules. */

@@ -18,6 +18,7 @@ import {
 } from './example-calls.ts'
 import type { ExternalTools } from './external-tools.ts'
 import type { StoredRule } from './rule.ts'
+import { peopleFor, roleOf, shownSeats, withThreshold, type RoleSeat, type Seat } from './seats.ts'
 import { type Json, type Label, unionLabels } from './types.ts'
 import { inRules } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
@@ -69,15 +70,27 @@ const keyOf = ({ from, to }: Change): string =>
     [from, to].map(({ verdict, ruleId, ...terms }) => [verdict, ruleId, termsOf({ verdict, ...terms })]),
   )
 
-/** Null if the call needs no approval. */
-export const termsOf = ({
-  verdict,
-  approver,
-  approvalsNeeded,
-  expiresAfterSeconds,
-}: Pick<Decided, 'verdict' | 'approver' | 'approvalsNeeded' | 'expiresAfterSeconds'>) =>
+/** What the API says of an approval that a call needs. */
+export interface ApprovalNeeds {
+  /** Null if only groups decide. */
+  readonly approver: RoleSeat['role'] | null
+  readonly approvals_needed: number
+  readonly approvers: readonly Seat[]
+  readonly expires_after_seconds: number | null
+}
+
+/** Null if the call needs no approval. `threshold`: the least number of people. */
+export const termsOf = (
+  { verdict, seats, expiresAfterSeconds }: Pick<Decided, 'verdict' | 'seats' | 'expiresAfterSeconds'>,
+  threshold = 1,
+): ApprovalNeeds | null =>
   verdict === 'require_approval'
-    ? { approver, approvals_needed: approvalsNeeded, expires_after_seconds: expiresAfterSeconds }
+    ? {
+        approver: roleOf(seats),
+        approvals_needed: Math.max(threshold, peopleFor(seats)),
+        approvers: shownSeats(withThreshold(seats, threshold)),
+        expires_after_seconds: expiresAfterSeconds,
+      }
     : null
 
 export const sizeOf = ({ params, labels }: ExampleCall): number =>

@@ -3,7 +3,8 @@ import { isMe } from './me.ts'
 import { byOperand, type ParamCondition, wholesOf } from './operators/index.ts'
 import { listOf } from './operators/operator.ts'
 import { contradictions, type Fields } from './rule-contradictions.ts'
-import { isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
+import { mostSeats } from './seats.ts'
+import { groupName, isBracketed, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
 import { filledInWhole } from './operators/operands.ts'
 
@@ -103,7 +104,34 @@ function refuseUnknownParams(
 
 const onlyForHolds =
   'is only for rules whose verdict is `require_approval`: leave it out (null in a PATCH), or change the verdict'
-const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
+const approvalFields = ['approver', 'approvals_needed', 'approvers', 'expires_after_seconds'] as const
+
+const approverRole = z.enum(['admin', 'owner'])
+const votes = z.int().min(1).max(20)
+/** A role, or a group by its name. */
+const approver = z.union([approverRole, z.strictObject({ group: groupName })], {
+  error: 'must be `admin`, `owner` or a group, such as `{"group": "finance"}`',
+})
+/** So many people of a role or a group. */
+export const seatInput = z.union(
+  [z.strictObject({ role: approverRole, count: votes }), z.strictObject({ group: groupName, count: votes })],
+  { error: 'must be such as `{"group": "finance", "count": 1}` or `{"role": "admin", "count": 1}`' },
+)
+const approvers = z
+  .array(seatInput)
+  .min(1, 'name at least one group or role or leave it out')
+  .max(mostSeats)
+  .superRefine((seats, context) => {
+    const names = seats.map((seat) => ('role' in seat ? '' : seat.group))
+    const again = names.findIndex((name, index) => names.indexOf(name) < index)
+    if (again < 0) return
+    const name = names[again]
+    const message =
+      name === ''
+        ? 'is a second role: name one role, an owner also counts as an admin'
+        : `names \`${name}\` again: give it once, with the number of its members in \`count\``
+    context.addIssue({ code: 'custom', path: [again], message })
+  })
 
 export function ruleSchemas(facts: ToolFacts) {
   const tools = toolGlobs(facts)
@@ -135,8 +163,10 @@ export function ruleSchemas(facts: ToolFacts) {
       )
       .optional(),
     match_all: z.boolean().optional(),
-    approver: z.enum(['admin', 'owner']).optional(),
-    approvals_needed: z.int().min(1).max(20).optional(),
+    approver: approver.optional(),
+    approvals_needed: votes.optional(),
+    /** In place of `approver` and `approvals_needed`: all of them, by different people. */
+    approvers: approvers.optional(),
     /** 0: the approval never expires. */
     expires_after_seconds: z
       .int()
@@ -160,6 +190,11 @@ export function ruleSchemas(facts: ToolFacts) {
     for (const field of approvalFields) {
       if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
       context.addIssue({ code: 'custom', path: [field], message: onlyForHolds })
+    }
+    for (const field of ['approver', 'approvals_needed'] as const) {
+      if (rule.approvers === undefined || rule[field] === undefined) continue
+      const message = 'says the same as `approvers`: leave one of them out (null in a PATCH)'
+      context.addIssue({ code: 'custom', path: [field], message })
     }
     const { side_effects, tools, labels, params, classed } = rule
     const conditions = Object.entries({ side_effects, tools, labels, params, classed })

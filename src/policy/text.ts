@@ -44,6 +44,17 @@ const slug = (kind: string, example: string) =>
 export const labelSlug = slug('label', 'confidential')
 export const categorySlug = slug('category', 'financial')
 
+/** Not the name of a role, because policies name a group where they name a role. */
+export const groupName = z
+  .string()
+  .regex(
+    /^[a-z][a-z0-9_-]{0,63}$/,
+    'the name of a group has at most 64 lower-case letters, digits, `_` and `-`, and begins with a letter',
+  )
+  .refine((name) => !['viewer', 'member', 'admin', 'owner'].includes(name), {
+    error: ({ input }) => `\`${String(input)}\` is a role: take another name`,
+  })
+
 // `<YOUR_SHEET_ID>`, `<org-id>`, `<your sheet>`, but no single words such as `<script>`, which rules search for.
 const placeholder = /^<(?:[A-Z][A-Z0-9_ -]*|[A-Za-z][A-Za-z0-9]*(?:[_ -][A-Za-z0-9]+)+|your[A-Za-z0-9]*)>$/
 

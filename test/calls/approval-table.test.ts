@@ -9,6 +9,7 @@ import {
   type Step,
 } from '../../src/calls/approval-table.ts'
 import { approvalState } from '../../src/governance/approvals/state.ts'
+import { oneAdmin } from '../../src/policy/seats.ts'
 import { refused, type Decided } from '../../src/policy/decide.ts'
 
 /** The step in words. `!` marks that the approval is first marked as expired. */
@@ -107,9 +108,9 @@ function standingIn({ status, used_by, isOver, votes, isSame, isShown, hasChange
   }
   const given = Array.from(
     { length: votes },
-    () => ({ user_id: 'v', decision: 'approve', role: 'admin' }) as const,
+    () => ({ user_id: 'v', decision: 'approve', role: 'admin', groups: [] }) as const,
   )
-  const required = { approver: 'admin', needed: 1, allowSelfApproval: false } as const
+  const required = { seats: oneAdmin, needed: 1, allowSelfApproval: false }
   const state = approvalState(approval, given, required, now, user)
   return standingOf(approval, state, {
     paramsHash: isSame ? 'h' : 'other',

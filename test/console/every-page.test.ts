@@ -32,8 +32,10 @@ const states: string[] = []
 /** The status that each role gets from each page for signed-in people, in the order of `roles`. */
 const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/account': [200, 200, 200, 200],
-  '/console/approvals': [403, 200, 200, 200],
+  '/console/approvals': [200, 200, 200, 200],
   '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/groups': [403, 403, 200, 200],
+  '/console/groups/:id': [403, 403, 200, 200],
   '/console/keys': [200, 200, 200, 200],
   '/console/keys/new': [200, 200, 200, 200],
   '/console/keys/:id': [404, 404, 404, 200],
@@ -67,11 +69,18 @@ beforeAll(async () => {
   const [approval = ''] = await approvalsOf(server, run)
   const session = await agentSession(server)
   const owner = await server.call(server.identities.users.owner.api_key, 'GET', '/me')
+  const group = await server.call(
+    server.identities.users.owner.api_key,
+    'POST',
+    `/organizations/${server.identities.organization_id}/groups`,
+    { name: 'finance', members: [server.identities.users.viewer.user_id] },
+  )
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
     sessions: session,
     keys: owner.body.key_id,
+    groups: group.body.id,
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)

@@ -242,16 +242,39 @@ describe('terms of an approval', () => {
     ]
     expect(decide(policy(rules), call)).toMatchObject({
       reason: 'a',
-      approver: 'owner',
-      approvalsNeeded: 3,
+      seats: [{ role: 'owner', count: 3 }],
       expiresAfterSeconds: 60,
     })
+  })
+
+  test('ask for the strictest role, and for each group with its highest count', () => {
+    const seatsOf = (...rules: StoredRule[]) => decide(policy(rules), call).seats
+    const finance = { group: 'finance', count: 1 }
+    expect(
+      seatsOf(
+        hold('a', { approvers: [finance, { role: 'admin', count: 2 }] }),
+        hold('b', { approver: { group: 'finance' }, approvals_needed: 3 }),
+        hold('c', { approver: { group: 'legal' } }),
+        hold('d', { approver: 'owner' }),
+        hold('e', { status: 'shadow', approver: { group: 'board' } }),
+      ),
+    ).toEqual([
+      { ...finance, count: 3 },
+      { role: 'owner', count: 2 },
+      { group: 'legal', count: 1 },
+    ])
+    expect(seatsOf(hold('a', { approver: { group: 'finance' } }))).toEqual([finance])
+  })
+
+  test('that cannot be read are filled by nobody', () => {
+    const broken = hold('a', { approvers: 5 as never })
+    expect(decide(policy([broken]), call).seats).toEqual([{ group: '', count: 1 }])
   })
 
   test('it never expires only if no rule names a time', () => {
     expect(decide(policy([hold('a', {})]), call).expiresAfterSeconds).toBeNull()
     expect(decide(policy([hold('a', { expires_after_seconds: 0 })]), call).expiresAfterSeconds).toBe(0)
-    expect(decide(policy([hold('a', {})]), call)).toMatchObject({ approver: 'admin', approvalsNeeded: 1 })
+    expect(decide(policy([hold('a', {})]), call)).toMatchObject({ seats: [{ role: 'admin', count: 1 }] })
   })
 })
 
@@ -372,8 +395,9 @@ describe('laws of deciding', () => {
       const [there, back] = [ask(rules, call), ask([...rules].reverse(), call)]
       expect(back.verdict).toBe(there.verdict)
       expect([...back.matchedRules].reverse()).toEqual(there.matchedRules)
-      const { approver, approvalsNeeded, expiresAfterSeconds } = there
-      expect(back).toMatchObject({ approver, approvalsNeeded, expiresAfterSeconds })
+      const { seats, expiresAfterSeconds } = there
+      expect(back.expiresAfterSeconds).toBe(expiresAfterSeconds)
+      expect(new Set(back.seats)).toEqual(new Set(seats))
       const verdictOf = (id: string | null) => rules.find((rule) => rule.id === id)?.verdict
       expect(verdictOf(back.ruleId)).toBe(verdictOf(there.ruleId))
     })

@@ -116,6 +116,7 @@ describe('findings', () => {
     ['a shadow rule that covers another one', { a: { ...deny, ...mail, status: 'shadow' }, b: { ...hold, ...mail } }, []],
     ['a shadow rule that is covered', { a: { ...deny, ...mail }, b: { ...hold, ...mail, status: 'shadow' } }, [['contradicts', 'b', 'a']]],
     ['stricter terms of an approval', { a: { ...hold, ...mail }, b: { ...hold, ...mail, approver: 'owner' } }, []],
+    ['another group', { a: { ...hold, ...mail, approver: { group: 'finance' } }, b: { ...hold, ...mail, approver: { group: 'legal' } } }, []], // prettier-ignore
     ['more votes', { a: { ...hold, ...mail }, b: { ...hold, ...mail, approvals_needed: 2 } }, []],
     ['a shorter time', { a: { ...hold, ...mail, expires_after_seconds: 60 }, b: { ...hold, ...mail, expires_after_seconds: 30 } }, []],
     ['a time, where the other rule has none', { a: { ...hold, ...mail }, b: { ...hold, ...mail, expires_after_seconds: 0 } }, []],
@@ -157,12 +158,12 @@ test('a rule with a finding never decides in `decide`, and both rules match the 
       const without = new Set(findings.map(({ rule }) => rule.id))
       const policy = compilePolicy({ rules, labelRules: [], approvalsEnabled: true })
       for (const call of calls) {
-        const { ruleId, matchedRules, approver, approvalsNeeded, expiresAfterSeconds } = decide(policy, call)
+        const { ruleId, matchedRules, seats, expiresAfterSeconds } = decide(policy, call)
         expect([...without]).not.toContain(ruleId)
         seen.calls += matchedRules.filter(({ id }) => without.has(id)).length
         // The rule does not change the terms of an approval either.
         const others = compilePolicy({ rules: rules.filter(({ id }) => !without.has(id)), labelRules: [], approvalsEnabled: true }) // prettier-ignore
-        expect(decide(others, call)).toMatchObject({ ruleId, approver, approvalsNeeded, expiresAfterSeconds })
+        expect(decide(others, call)).toMatchObject({ ruleId, seats, expiresAfterSeconds })
       }
       for (const { kind, rule, coveredBy, example } of findings) {
         seen[kind] += 1
@@ -468,14 +469,23 @@ describe('the difference of two sets of rules', () => {
       ])
 
     test('if both sides ask for an approval', () => {
-      const usual = { approver: 'admin', approvals_needed: 1, expires_after_seconds: null }
-      expect(terms(strict, hold)).toEqual([
-        [{ approver: 'owner', approvals_needed: 3, expires_after_seconds: 60 }, usual],
-      ])
-      for (const field of ['approver', 'approvals_needed', 'expires_after_seconds'] as const)
-        expect(terms(hold, { ...hold, [field]: strict[field] })).toEqual([
-          [usual, { ...usual, [field]: strict[field] }],
-        ])
+      const by = (approver: 'admin' | 'owner', count: number, time: number | null) => ({
+        approver,
+        approvals_needed: count,
+        approvers: [{ role: approver, count }],
+        expires_after_seconds: time,
+      })
+      const usual = by('admin', 1, null)
+      expect(terms(strict, hold)).toEqual([[by('owner', 3, 60), usual]])
+      expect(terms(hold, { ...hold, approver: 'owner' })).toEqual([[usual, by('owner', 1, null)]])
+      expect(terms(hold, { ...hold, approvals_needed: 3 })).toEqual([[usual, by('admin', 3, null)]])
+      expect(terms(hold, { ...hold, expires_after_seconds: 60 })).toEqual([[usual, by('admin', 1, 60)]])
+      const both = [
+        { group: 'finance', count: 1 },
+        { group: 'legal', count: 1 },
+      ]
+      const needs = { approver: null, approvals_needed: 2, expires_after_seconds: null }
+      expect(terms(hold, { ...hold, approvers: both })).toEqual([[usual, { ...needs, approvers: both }]])
       expect(terms(strict, strict)).toEqual([])
     })
 

@@ -25,6 +25,7 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   return [
     `${message.event === 'approval.decided' ? endOf(subject) : headOf(message, subject)}: ${whatOf(subject)}`,
     ...about([subject]),
+    ...(subject.cannotBeGiven === null ? [] : [`But ${reasonText(subject.cannotBeGiven)}`]),
     ...(subject.state === 'waits' ? [expiryOf([subject])] : []),
     link(`${base}${subject.path}`, isOpen ? linkWords(subject) : 'See the details'),
   ]

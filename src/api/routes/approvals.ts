@@ -17,6 +17,8 @@ import {
   riskLevel,
   anyJson,
   approver,
+  approvers,
+  cannotBeGiven,
   destination,
   id,
   labels,
@@ -117,8 +119,9 @@ export const approval = named('Approval', {
     .describe(
       'the address that `me` in the parameters stands for; for an agent’s call, the person it acts for',
     ),
-  approver,
-  approvals_needed: z.int(),
+  approver: approver.nullable().describe('the lowest role that may decide; null if only groups decide'),
+  approvals_needed: z.int().describe('the least number of different people'),
+  approvers,
   votes: z.array(vote),
   created_at: time,
   expires_at: time.nullable(),
@@ -132,11 +135,16 @@ export const approval = named('Approval', {
       held_by: z.array(z.string()).describe('names of all rules that hold the call, the deciding one first'),
       label_sources: labelSources,
       votes_missing: z.int().describe('approving votes that are missing now'),
-      voters_left: z
-        .int()
-        .describe(
-          'the number of people who can still vote, up to 100; if it is less than `votes_missing`, the approval cannot be given now',
-        ),
+      seats: z
+        .array(
+          z.union([
+            z.strictObject({ role: approver, count: z.int(), filled: z.int() }),
+            z.strictObject({ group: z.string(), count: z.int(), filled: z.int() }),
+          ]),
+        )
+        .describe('`approvers`, with the number of people who fill each of them now'),
+      voters_left: z.int().describe('the number of people who can still vote, up to 100'),
+      cannot_be_given: cannotBeGiven,
       vote_refused: z
         .string()
         .nullable()
@@ -181,6 +189,7 @@ const pendingExample = exampleOf(approval, {
   requester_email: 'admin@countersign.test',
   approver: 'admin',
   approvals_needed: 1,
+  approvers: [{ role: 'admin', count: 1 }],
   created_at: story.held,
   expires_at: story.expires,
   console_url: `http://127.0.0.1:8080/console/approvals/${story.approval}`,
@@ -264,10 +273,10 @@ async function decide(
 export const approvalRoutes = [
   route({
     key: 'GET /approvals',
-    needs: { scope: 'approvals:read', role: 'member', subject: 'own' },
+    needs: { scope: 'approvals:read', role: 'viewer', subject: 'own' },
     summary: 'Approvals, newest first; with `mine=true` those that you may decide',
     description:
-      '`kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
+      'A viewer gets only those that a group of theirs decides. `kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
     query: z.object({
       ...listQuery.shape,
       status: approvalStatus.optional(),
@@ -327,7 +336,7 @@ export const approvalRoutes = [
   }),
   route({
     key: 'GET /approvals/{id}',
-    needs: { scope: 'approvals:read', role: 'member', subject: 'approval' },
+    needs: { scope: 'approvals:read', role: 'viewer', subject: 'approval' },
     inner: [oneResolution],
     summary: 'One approval; reading it decides nothing',
     example: { answers: { 200: pendingExample } },
@@ -340,10 +349,11 @@ export const approvalRoutes = [
   }),
   route({
     key: 'POST /approvals/{id}/approve',
-    needs: { scope: 'approvals:decide', role: 'admin', subject: 'approval' },
+    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
     inner: [oneResolution],
     audit: ['approval.granted', 'approval.voted'],
     summary: 'Approve this exact call',
+    description: 'A role or a group decides, as the rule says: others get 403 `not_an_approver`.',
     body: approveBody,
     example: { body: { comment: 'fine' }, answers: { 200: decidedExample('approved', {}) } },
     responses: { 200: approval },
@@ -351,7 +361,7 @@ export const approvalRoutes = [
   }),
   route({
     key: 'POST /approvals/{id}/reject',
-    needs: { scope: 'approvals:decide', role: 'admin', subject: 'approval' },
+    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
     inner: [oneResolution],
     audit: ['approval.rejected'],
     summary: 'Reject this call; one rejection decides',

@@ -8,6 +8,7 @@ import { connectionRoutes } from './connections.ts'
 import { docsRoutes } from './docs.ts'
 import { fileRoutes } from './files.ts'
 import { freezeRoutes, governanceRoutes, getNotifications } from './governance.ts'
+import { groupRoutes } from './groups.ts'
 import { getHealth, getSecretsHealth, integrationRoutes } from './health.ts'
 import { meRoutes } from './me.ts'
 import { memberRoutes } from './members.ts'
@@ -46,6 +47,7 @@ const all = [
   ...meRoutes(allRoutes),
   ...apiKeyRoutes,
   ...memberRoutes,
+  ...groupRoutes,
   ...webhookRoutes,
   ...integrationRoutes,
   getHealth,

@@ -16,6 +16,7 @@ const { route } = tagged('Identity')
 
 const myOrganization = organization
   .extend({
+    groups: z.array(z.string()).describe('the names of your groups there'),
     slack_account: z.string().nullable().describe('the Slack account that is linked to you there'),
     slack_claim: z
       .strictObject({ external_id: z.string(), expires_at: time })
@@ -94,6 +95,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
               personal: false,
               plan: 'enterprise',
               role: 'admin',
+              groups: [],
               slack_account: null,
               slack_claim: null,
             },
@@ -112,6 +114,12 @@ export const meRoutes = (all: () => readonly Route[]) => [
         .selectFrom('memberships as m')
         .innerJoin('organizations as o', 'o.id', 'm.organization_id')
         .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
+        .select(
+          sql<string[]>`array(select g.name from group_members i join groups g on g.id = i.group_id
+            where i.organization_id = m.organization_id and i.user_id = m.user_id order by g.name)`.as(
+            'groups',
+          ),
+        )
         .where('m.user_id', '=', identity.user.id)
         .orderBy('o.id')
         .execute()

@@ -18,6 +18,7 @@ import {
   named,
   anyJson,
   approver,
+  approvers,
   role,
   side,
   labels,
@@ -61,6 +62,7 @@ const ruleChanges = named('RuleChanges', {
   match_all: ruleShape.match_all.nullable(),
   approver: ruleShape.approver.nullable(),
   approvals_needed: ruleShape.approvals_needed.nullable(),
+  approvers: ruleShape.approvers.nullable(),
   expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
 })
 
@@ -116,7 +118,12 @@ export const exampleCall = z
 
 /** null if the call needs no approval. */
 export const approvalNeeds = z
-  .strictObject({ approver, approvals_needed: z.int(), expires_after_seconds: z.int().nullable() })
+  .strictObject({
+    approver: approver.nullable(),
+    approvals_needed: z.int(),
+    approvers,
+    expires_after_seconds: z.int().nullable(),
+  })
   .nullable()
   .describe('what the approval of a held call needs')
 
@@ -354,7 +361,12 @@ export const ruleQuestionRoutes = [
           ],
           side_effect: 'egress',
           labels: ['internal'],
-          approval: { approver: 'admin', approvals_needed: 1, expires_after_seconds: null },
+          approval: {
+            approver: 'admin',
+            approvals_needed: 1,
+            approvers: [{ role: 'admin', count: 1 }],
+            expires_after_seconds: null,
+          },
         },
       },
     },

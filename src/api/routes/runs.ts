@@ -18,6 +18,8 @@ import { filter, instant, wholeNumber } from '../query.ts'
 import { accepted, ok, tagged } from '../route.ts'
 import type { Inner } from '../subjects.ts'
 import {
+  approver,
+  approvers,
   listOf,
   listQuery,
   anyJson,
@@ -328,11 +330,11 @@ const preview = named('AuthorizationPreview', {
     highest_risk_level: riskLevel.describe('the highest risk that a run can have'),
     reasons: z.array(z.string()).describe('hold for every run'),
     possible_reasons: z.array(z.string()).describe('hold for some runs, each with what decides'),
-    approver: z
-      .enum(['admin', 'owner'])
+    approver: approver
       .nullable()
-      .describe('the strictest that a run can need; null if no run would wait'),
+      .describe('the strictest that a run can need; null if no run would wait, or if only groups decide'),
     approvals_needed: z.int().nullable(),
+    approvers: approvers.describe('who must approve, at the strictest; empty if no run would wait'),
   }),
   steps: z.array(step),
   changed_since_your_last_run: versionChange.describe(

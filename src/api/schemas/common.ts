@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { reversibilities } from '../../tools/kit/tool.ts'
 import { ruleShape } from '../../governance/rules/rule-kinds.ts'
+import { seatInput } from '../../policy/rule.ts'
 import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { statusOf, type ErrorCode } from '../errors.ts'
@@ -68,7 +69,14 @@ export const riskLevel = called(
 )
 export const reversible = z.enum(reversibilities)
 /** The lowest role whose votes count for an approval. */
-export const approver = called('Approver', ruleShape.approver.unwrap())
+export const approver = called('Approver', z.enum(['admin', 'owner']))
+/** So many people of a role or a group. */
+export const seat = called('ApproverSeat', seatInput)
+export const approvers = z.array(seat).describe('who must approve: all of them, by different people')
+export const cannotBeGiven = z
+  .string()
+  .nullable()
+  .describe('why nobody can give the approval now, and what an owner can do; null if somebody can')
 export const labels = z.array(z.string())
 /** In place of values that the caller may not see. */
 export const valuesHidden = called(

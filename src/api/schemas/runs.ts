@@ -14,7 +14,10 @@ import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import {
+  approver,
+  approvers,
   called,
+  cannotBeGiven,
   anyJson,
   destination,
   id,
@@ -129,7 +132,9 @@ const waiting = called(
     item_index: itemIndex,
     tool: z.string().nullable(),
     rule_name: z.string().nullable(),
-    approver: z.enum(['admin', 'owner']).describe('the lowest role that may decide'),
+    approver: approver.nullable().describe('the lowest role that may decide; null if only groups decide'),
+    approvers,
+    cannot_be_given: cannotBeGiven,
     since: time,
     expires_at: time.nullable(),
     resolve_with: resolveWith,
@@ -418,6 +423,8 @@ const waitingExample = exampleOf(waiting, {
   tool: 'mail_send',
   rule_name: story.ruleName,
   approver: 'admin',
+  approvers: [{ role: 'admin', count: 1 }],
+  cannot_be_given: null,
   since: story.held,
   expires_at: story.expires,
 })

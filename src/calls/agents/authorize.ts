@@ -171,7 +171,9 @@ function blockedBy({ tx, ledger, op, sideEffect }: LockedCall): Decided | null {
     )
   if (op.call.params === null) return pathAboveRoot
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
-  const blocked = tx.policy.toolAccess.refusal({ tool: op.call.tool, role, sideEffect, params: null })
+  const blocked = tx.policy.toolAccess
+    .of(op.key.userId)
+    .refusal({ tool: op.call.tool, role, sideEffect, params: null })
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)
 }
 

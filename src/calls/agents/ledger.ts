@@ -68,6 +68,8 @@ const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\
 /** One statement reads the rows of all calls of a batch, and one statement writes them. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
+  /** Ids of the groups of voters. */
+  readonly groups = new Map<string, readonly string[]>()
   /** Members whose address is confirmed. */
   readonly confirmed = new Set<string>()
   /** Keys and sign-in sessions that may still ask. */
@@ -167,5 +169,6 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
     ledger.roles.set(user_id, role)
     if (confirmed) ledger.confirmed.add(user_id)
   }
+  for (const [userId, groups] of Object.entries(loaded.groups ?? {})) ledger.groups.set(userId, groups)
   return ledger
 }

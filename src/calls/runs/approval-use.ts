@@ -4,6 +4,8 @@ import { effectId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/text.ts'
 import { assessRisk } from '../../policy/risk.ts'
+import { seatWords } from '../../policy/seats.ts'
+import { storedSeats } from '../../governance/approvals/requirement.ts'
 import { unionLabels } from '../../policy/types.ts'
 import {
   pendingApproval,
@@ -192,7 +194,7 @@ function holdCall(
 
 function showHeld(call: LockedCall, approval: NewApproval): void {
   const { tx, ledger, run, effect } = call
-  const { id, rule_name, approver } = approval.record
+  const { id, rule_name } = approval.record
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step !== undefined) {
     step.status = 'held'
@@ -203,7 +205,7 @@ function showHeld(call: LockedCall, approval: NewApproval): void {
   }
   stepEvent(tx, effect, 'step.held', { approval_id: id, rule_name })
   announceRequest(tx, approval, { actor: runActor(run), runId: run.id })
-  const who = approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const who = seatWords(storedSeats(approval.record))
   const why = rule_name === null ? '' : ` (rule ${quote(rule_name)})`
   const again = approval.record.held_again === null ? '' : `: ${approval.record.held_again}`
   updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}${again}`)

@@ -208,7 +208,7 @@ function begin(
     approvalId,
     to,
     addedLabels: addedLabels(tx.policy.compiled, callOf(op, to)),
-    audience: tx.policy.toolAccess.audience(op.tool.name, ledger.rolesFor(run, effect)),
+    audience: tx.policy.toolAccess.of(run.requested_by).audience(op.tool.name, ledger.rolesFor(run, effect)),
   }
 }
 
@@ -331,8 +331,9 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
       addressNotConfirmed,
       'The person who started this run has not confirmed their mail address.',
     )
+  const { compiled, toolAccess } = tx.policy
   return judgeCall(
-    tx.policy,
+    { compiled, toolAccess: toolAccess.of(run.requested_by) },
     callOf(op, whereTo(locked, op)),
     role,
     ledger.step(run.id, op.key.stepId)?.author_roles,

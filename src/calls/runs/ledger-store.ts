@@ -52,6 +52,7 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
     ledger.roles.set(user_id, role)
     if (confirmed) ledger.confirmed.add(user_id)
   }
+  for (const [userId, groups] of Object.entries(loaded.groups ?? {})) ledger.groups.set(userId, groups)
   return ledger
 }
 

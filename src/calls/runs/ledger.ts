@@ -109,6 +109,8 @@ export class Ledger {
   readonly steps = new Map<string, StepRecord>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly roles = new Map<string, Role>()
+  /** Ids of the groups of voters. */
+  readonly groups = new Map<string, readonly string[]>()
   /** Members whose mail address is confirmed. */
   readonly confirmed = new Set<string>()
   readonly dirtyRuns = new Set<RunState>()

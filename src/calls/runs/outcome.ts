@@ -118,7 +118,7 @@ function kept({ tx, ledger, run, effect }: LockedCall, result: CallOutcome['resu
   const { tool } = result.call
   // The declared side effect counts, wherever the call went.
   if (getTool(tool)?.sideEffect === 'read') {
-    const most = tx.policy.toolAccess.largestOutput(tool, ledger.rolesFor(run, effect))
+    const most = tx.policy.toolAccess.of(run.requested_by).largestOutput(tool, ledger.rolesFor(run, effect))
     if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
     if (!fitsRun(run, bytes)) return { state: 'failed', error: stepError(runTooLarge) }
     if (storageOver(tx, bytes) !== null) return { state: 'retry', error: { ...waitingForRoom, bytes } }

@@ -2,6 +2,7 @@ import { homePath } from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
+import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { parametersFile } from './parameters.ts'
@@ -34,6 +35,16 @@ export const pages: readonly PageRoute[] = [
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  {
+    path: '/console/groups',
+    get: (visit) => groupsPage(visit),
+    post: (visit, form) => createGroup(visit, form),
+  },
+  {
+    path: '/console/groups/:id',
+    get: (visit) => groupPage(visit),
+    post: (visit, form) => changeGroup(visit, form),
   },
   { path: '/console/keys', get: (visit) => keysPage(visit) },
   {

@@ -2,8 +2,7 @@ import { summaryFields, type RunSummary } from '../parts/outcome.tsx'
 import { lengthOf, type Fields } from '../parts/values.tsx'
 import { mostShown } from '../parts/words.tsx'
 import {
-  hasRole,
-  roleIn,
+  isDecider,
   type PersonsVisit,
   type Problem,
   type Result,
@@ -15,11 +14,12 @@ import { problemPage } from './plain.tsx'
 /** The parameters or inputs that it covers; null if the reader may not see them, or `run` is needed and null. */
 export function coveredBy(
   visit: PersonsVisit,
-  { kind, organization_id, approver, params, tool, workflow_id }: ApprovalView,
+  approval: ApprovalView,
   run: Pick<RunSummary, 'inputs' | 'definition'> | null,
 ): Fields | null {
+  const { kind, params, tool, workflow_id } = approval
   if (kind !== 'run') return params === undefined ? null : { tool, params }
-  if (run === null || !hasRole(roleIn(visit, organization_id), approver)) return null
+  if (run === null || !isDecider(visit, approval)) return null
   const { inputs, definition } = run
   if (inputs === undefined) return null
   return { workflow_id, inputs, ...(definition ? { steps: definition.steps } : {}) }
@@ -31,15 +31,15 @@ export const isTooLong = (covered: Fields | null): boolean =>
 /** For an approval of the whole run, also reads the definition that it would follow, if the reader may decide. */
 export async function readRun(
   visit: PersonsVisit,
-  approval: Pick<ApprovalView, 'kind' | 'run_id' | 'workflow_id' | 'organization_id' | 'approver'>,
+  approval: Pick<ApprovalView, 'kind' | 'run_id' | 'workflow_id' | 'organization_id' | 'approvers'>,
 ): Promise<Result<RunSummary>> {
-  const { kind, run_id: id, workflow_id: workflow, organization_id, approver } = approval
+  const { kind, run_id: id, workflow_id: workflow } = approval
   const run = await visit.api.call('GET /runs/{id}', {
     params: { id: id ?? '' },
     only: summaryFields,
   })
   if (!run.ok || kind !== 'run') return run
-  const isShown = workflow !== null && hasRole(roleIn(visit, organization_id), approver)
+  const isShown = workflow !== null && isDecider(visit, approval)
   const version = isShown
     ? await visit.api.call('GET /workflows/{id}/versions/{version}', {
         params: { id: workflow, version: String(run.body.workflow_version) },

@@ -124,7 +124,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
       <div class="columns">
         <div class="column">
           <Waiting
-            run={{ id: run.id, waiting_for: inOrder(run) }}
+            run={{ id: run.id, organization_id: run.organization_id, waiting_for: inOrder(run) }}
             role={role}
             visit={visit}
             sentences={sentences}

@@ -28,7 +28,7 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
   const [record, receipt, unapproved, sentences] = await Promise.all([
     visit.api.call('GET /runs/{id}', {
       params: { id: session.session_run_id },
-      only: ['id', 'waiting_for'],
+      only: ['id', 'organization_id', 'waiting_for'],
     }),
     receiptOf(visit, session.session_run_id, 'newest'),
     session.unapproved_calls === 0 ? [] : unapprovedOf(visit, session),
@@ -96,7 +96,7 @@ type UnapprovedCall = AnswerOf<'GET /organizations/{id}/governance/audit'>['even
 interface SessionProps {
   readonly session: AgentSessionView
   /** Records the calls of this session, and lists the waiting approvals. */
-  readonly record: Pick<RunView, 'id' | 'waiting_for'>
+  readonly record: Pick<RunView, 'id' | 'organization_id' | 'waiting_for'>
   readonly receipt: ReceiptsProps['receipt']
   readonly unapproved: readonly UnapprovedCall[]
   /** What each waiting call would do, by the id of the approval. */

@@ -1,6 +1,8 @@
 import { describeConditions } from '../../policy/explain.ts'
+import { seatWords } from '../../policy/seats.ts'
 import {
   hasRole,
+  isDecider,
   roleIn,
   type PersonsVisit,
   type Problem,
@@ -77,7 +79,7 @@ export function Approval(props: ApprovalProps) {
           <Contents
             approval={approval}
             run={run}
-            mayDecide={hasRole(roleIn(visit, approval.organization_id), approval.approver)}
+            mayDecide={isDecider(visit, approval)}
             isDone={call === 'completed' || isReportedDone(approval)}
           />
           <Why approval={approval} rule={rule} />
@@ -311,7 +313,7 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
   return (
     <section aria-labelledby="votes">
       <h2 id="votes">Votes</h2>
-      {status === 'pending' ? <p>{neededWords(approval)}</p> : null}
+      {status === 'pending' ? <Needed {...approval} /> : null}
       {status === 'pending' ? <TooFew approval={approval} /> : null}
       {votes.length === 0 ? <p class="quiet">Nobody has voted.</p> : null}
       {votes.length === 0 ? null : (
@@ -347,27 +349,41 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
 }
 
 /** The approval would wait in vain. */
-function TooFew({ approval: { detail, approver } }: { readonly approval: ApprovalView }) {
-  const { votes_missing: missing = 0, voters_left: left = 0 } = detail ?? {}
-  if (left >= missing) return null
-  const able = left === 0 ? 'Nobody' : left === 1 ? 'Only 1 person' : `Only ${left} people`
+function TooFew({ approval: { detail } }: { readonly approval: ApprovalView }) {
+  const why = detail?.cannot_be_given ?? null
+  if (why === null) return null
   return (
     <p class="note">
-      {`${able} can still vote, so it cannot be approved now. An owner can give more people the role `}
-      <strong>{approver}</strong>.
+      <Message text={why} />
     </p>
   )
 }
 
 /** `Needs 1 more approval by an admin or owner. One rejection ends it.` */
-function neededWords({ votes, detail, approver }: ApprovalView): string {
+function Needed({ votes, detail, approvers }: Pick<ApprovalView, 'votes' | 'detail' | 'approvers'>) {
   const missing = detail?.votes_missing ?? 0
   if (missing === 0)
-    return 'Enough approvals count now. It is approved as soon as one of these people approves again.'
+    return <p>Enough approvals count now. It is approved as soon as one of these people approves again.</p>
   const more = votes.length === 0 ? '' : ' more'
   const what = missing === 1 ? `1${more} approval` : `${missing}${more} approvals`
-  const who = approver === 'owner' ? ['an owner', 'owners'] : ['an admin or owner', 'admins or owners']
-  return `Needs ${what} by ${who[missing === 1 ? 0 : 1]}. One rejection ends it.`
+  const [only] = approvers
+  if (approvers.length === 1 && only !== undefined && 'role' in only) {
+    const who = only.role === 'owner' ? ['an owner', 'owners'] : ['an admin or owner', 'admins or owners']
+    return <p>{`Needs ${what} by ${who[missing === 1 ? 0 : 1]}. One rejection ends it.`}</p>
+  }
+  return (
+    <>
+      <p>{`Needs ${what}, by different people. One rejection ends it.`}</p>
+      <ul class="bullets">
+        {(detail?.seats ?? []).map(({ filled, ...seat }) => (
+          <li>
+            <Message text={seatWords([seat], 'counted')} />
+            {filled >= seat.count ? ': done' : filled > 0 ? `: ${filled} so far` : ': nobody so far'}
+          </li>
+        ))}
+      </ul>
+    </>
+  )
 }
 
 function Why({ approval, rule }: { approval: ApprovalView; rule: RuleView | null }) {

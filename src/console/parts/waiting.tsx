@@ -1,5 +1,5 @@
 import type { Role } from '../../policy/types.ts'
-import { hasRole, type PersonsVisit, type WaitingView } from '../visit.ts'
+import { decidedBy, hasRole, isDecider, type PersonsVisit, type WaitingView } from '../visit.ts'
 import { itemNumber } from './items.tsx'
 import { Confirm } from './form.tsx'
 import { Live } from './layout.tsx'
@@ -7,20 +7,20 @@ import { callFields, OutcomeChoices } from './outcome.tsx'
 import type { RunShown } from './steps.tsx'
 import { Badge } from './state.tsx'
 import { Time } from './time.tsx'
-import { Words } from './words.tsx'
+import { capital, Message, Words } from './words.tsx'
 
 const most = 20
 
 /** What waits for a person. A row offers the choices, or says who can decide. */
 export function Waiting(props: {
-  readonly run: Pick<RunShown, 'id' | 'waiting_for'>
+  readonly run: Pick<RunShown, 'id' | 'organization_id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
   /** Each sentence says what a waiting call would do. The key is the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
 }) {
   const { run, role, visit, sentences } = props
-  const { waiting_for } = run
+  const { organization_id, waiting_for } = run
   const version = [
     waiting_for.length,
     ...waiting_for
@@ -36,20 +36,19 @@ export function Waiting(props: {
         <section class="card waits" aria-labelledby="waits">
           <h2 id="waits">What waits for a person</h2>
           <ul class="inbox">
-            {waiting_for
-              .slice(0, most)
-              .map((each) =>
-                each.approval_id === null ? (
-                  <Unknown waiting={each} run={run} role={role} visit={visit} />
-                ) : (
-                  <Held
-                    waiting={each}
-                    sentence={sentences.get(each.approval_id)}
-                    role={role}
-                    now={visit.now}
-                  />
-                ),
-              )}
+            {waiting_for.slice(0, most).map((each) =>
+              each.approval_id === null ? (
+                <Unknown waiting={each} run={run} role={role} visit={visit} />
+              ) : (
+                <Held
+                  waiting={each}
+                  sentence={sentences.get(each.approval_id)}
+                  // A viewer can open only what a group of theirs decides.
+                  mayOpen={hasRole(role, 'member') || isDecider(visit, { ...each, organization_id })}
+                  now={visit.now}
+                />
+              ),
+            )}
           </ul>
           {waiting_for.length > most ? (
             <p class="quiet">{`and ${(waiting_for.length - most).toLocaleString('en')} more`}</p>
@@ -86,7 +85,7 @@ function Place({ waiting: { step_id, item_index, tool } }: { waiting: WaitingVie
 }
 
 /** Without a sentence, names the step, the tool or the run. */
-function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>) {
+function Title({ waiting, sentence, mayOpen }: Omit<HeldProps, 'now'>) {
   const words =
     sentence === undefined ? (
       <>
@@ -95,8 +94,7 @@ function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>) {
     ) : (
       <Words text={sentence} />
     )
-  // A viewer cannot open approvals.
-  return hasRole(role, 'member') ? (
+  return mayOpen ? (
     <a class="item-link" href={`/console/approvals/${waiting.approval_id ?? ''}`}>
       {words}
     </a>
@@ -108,19 +106,19 @@ function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>) {
 interface HeldProps {
   readonly waiting: WaitingView
   readonly sentence: string | undefined
-  readonly role: Role | null
+  readonly mayOpen: boolean
   readonly now: Date
 }
 
 function Held({ now, ...props }: HeldProps) {
-  const { approver, expires_at, rule_name, since, step_id } = props.waiting
+  const { approvers, cannot_be_given: why, expires_at, rule_name, since, step_id } = props.waiting
   // Without a sentence, the title already names the step.
   const place = props.sentence === undefined || step_id === null ? null : <Place {...props} />
   return (
     <li class="plain-item stack">
       <p class="split">
         <Title {...props} />
-        <Badge tone="hold" word={approver === 'owner' ? 'An owner decides' : 'An admin or owner decides'} />
+        <Badge tone="hold" word={capital(decidedBy(approvers))} />
       </p>
       <p class="quiet small">
         {place === null ? null : <>In {place} · </>}
@@ -141,6 +139,11 @@ function Held({ now, ...props }: HeldProps) {
           </>
         )}
       </p>
+      {why === null ? null : (
+        <p class="note">
+          <Message text={why} />
+        </p>
+      )}
     </li>
   )
 }

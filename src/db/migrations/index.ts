@@ -1,11 +1,17 @@
 import { baseline } from './0001-baseline/index.ts'
+import { groups } from './0002-groups.ts'
+import { seats } from './0003-seats.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone. After the first release, a change of the
  * schema is a new migration with the next number, in a file of its own, and a released migration is never edited. Until
  * then, change the baseline.
  */
-export const migrations: readonly [Migration, ...Migration[]] = [{ name: '0001-baseline', sql: baseline }]
+export const migrations: readonly [Migration, ...Migration[]] = [
+  { name: '0001-baseline', sql: baseline },
+  { name: '0002-groups', sql: groups },
+  { name: '0003-seats', sql: seats },
+]
 
 export interface Migration {
   readonly name: string

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Verdict, Role } from '../../policy/types.ts'
-import { approvalColumns } from './approvals.ts'
+import { approvalColumns, groupsByPerson } from './approvals.ts'
 
 export interface FinishedCall {
   readonly userId: string
@@ -59,8 +59,9 @@ export interface AgentLedgerRows<Session, Prior, Approval> {
   /** Earlier decisions on these calls, newest first. */
   readonly priors: Prior[] | null
   readonly approvals: Approval[] | null
-  /** Roles of those who ask for decisions or have voted. */
+  /** Roles of those who ask for decisions or have voted, and the groups of voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
+  readonly groups: Record<string, string[]> | null
   /** The keys and sessions (`CallKey.by`) that may still ask. */
   readonly valid: string[]
 }
@@ -146,6 +147,10 @@ export const readAgentLedger = <Session, Prior, Approval>(given: {
            (select json_agg(p order by p.decided_at desc, p.id desc) from p) as priors,
            (select json_agg(x) from (select * from a union all select * from b) as x) as approvals,
            (select json_agg(m) from m) as roles,
+           ${groupsByPerson(
+             given.organizationId,
+             sql`select user_id from approval_votes where approval_id in (select id from a union all select id from b)`,
+           )} as groups,
            array(select id from api_keys
                  where id = any(${senders}::text[]) and revoked_at is null and scopes && ${askingScopes}::text[]
                    and coalesce(expires_at > clock_timestamp(), true)

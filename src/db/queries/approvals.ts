@@ -33,13 +33,47 @@ export const countWaitingApprovals = (given: {
 
 /** Of `approvals`, with the votes, and the decision that required the approval. */
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, authors, params_hash, labels,
-  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, expires_at, status, decided_at, used_at, used_by, superseded_by,
   (select d.id from decisions d where d.approval_id = approvals.id order by d.decided_at limit 1) as decision_id,
   coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
                                               'comment', v.comment, 'changes_requested', v.changes_requested))
             from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes`
 
-/** With the present roles of its voters. */
+/** JSON: ids of groups by the ids of `people`, a list in SQL; null if none is in a group. */
+export const groupsByPerson = (
+  organizationId: string,
+  people: RawBuilder<unknown>,
+): RawBuilder<Record<string, string[]> | null> => sql`(
+  select json_object_agg(user_id, ids)
+  from (select user_id, json_agg(group_id) as ids from group_members
+        where organization_id = ${organizationId} and user_id in (${people}) group by user_id) as g)`
+
+/** SQL: ids of the groups of a person. */
+export const groupsOfPerson = (
+  organization: RawBuilder<unknown>,
+  person: RawBuilder<unknown>,
+): RawBuilder<string[]> => sql`
+  array(select group_id from group_members where organization_id = ${organization} and user_id = ${person})`
+
+/** SQL: a list of the votes on an approval, with the roles and groups that the voters have now. */
+export const votesWithStandings = (
+  approval: RawBuilder<unknown>,
+  organization: RawBuilder<unknown>,
+): RawBuilder<VoteWithStanding[]> => sql`
+  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role,
+                                              'groups', ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)}))
+            from approval_votes v
+              left join memberships m on m.organization_id = ${organization} and m.user_id = v.user_id
+            where v.approval_id = ${approval}), '[]')`
+
+interface VoteWithStanding {
+  readonly user_id: string
+  readonly decision: 'approve' | 'reject'
+  readonly role: Role | null
+  readonly groups: readonly string[]
+}
+
+/** With the present roles and groups of its voters. */
 export const newestApproval = <Approval>(
   organizationId: string,
   where: RawBuilder<unknown>,
@@ -47,13 +81,23 @@ export const newestApproval = <Approval>(
   readonly approval: Approval
   readonly tool: string | null
   readonly roles: Record<string, Role> | null
+  readonly groups: Record<string, string[]> | null
 }> => sql`
   select to_json(a) as approval, a.tool, (
       select json_object_agg(user_id, role) from memberships
       where organization_id = ${organizationId}
         and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)
-    ) as roles
+    ) as roles, ${groupsByPerson(organizationId, sql`select v.user_id from approval_votes v where v.approval_id = a.id`)} as groups
   from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`
+
+/** On pending approvals of these runs, with the roles and groups that the voters have now. */
+export const pendingVotes = <Vote>(runIds: readonly string[]): RawBuilder<Vote> => sql`
+  select a.id as approval_id, a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.seats, a.requested_by,
+         a.authors, v.user_id, v.decision, m.role,
+         ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)} as groups
+  from approvals a join approval_votes v on v.approval_id = a.id
+    left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+  where a.run_id = any(${[...runIds]}::text[]) and a.status = 'pending'`
 
 /** Organizations take turns: the first of each, then the second of each, and so on. */
 export const readDueApprovals = (
@@ -66,7 +110,11 @@ export const readDueApprovals = (
     from approvals where status = 'pending' and ${isOver}) due
   order by turn, expires_at limit ${most}`
 
-/** The approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
+/** SQL: whether one of the seats is that of the group. */
+export const isSeatOf = (seats: RawBuilder<unknown>, group: RawBuilder<unknown>): RawBuilder<boolean> => sql`
+  coalesce(${seats}, '[]') @> jsonb_build_array(jsonb_build_object('id', ${group}::text))`
+
+/** Only where no group decides: the approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
 export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<number>`(
   select count(*) from approval_votes v
     join memberships m on m.organization_id = approvals.organization_id and m.user_id = v.user_id
@@ -74,25 +122,17 @@ export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<n
     and (m.role = 'owner' or (m.role = 'admin' and approvals.approver = 'admin'))
     and (${allowsOwn} or v.user_id <> all(approvals.authors || approvals.requested_by)))`
 
-/** With votes, decision, agent, settings, and at most `mostDeciders` admins and owners, owners first. */
+/** With votes, decision, agent and settings. */
 export const readApprovalDetail = <Row>(given: {
   readonly approvalId: string
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
-  readonly mostDeciders: number
 }): RawBuilder<Row> => sql`
-  select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed,
+  select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed, a.seats,
     ${given.isOver} as is_over, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,
-    coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
-              from approval_votes v
-                left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
-              where v.approval_id = a.id), '[]') as votes,
-    coalesce((select json_agg(json_build_object('user_id', m.user_id, 'role', m.role))
-              from (select user_id, role from memberships
-                    where organization_id = a.organization_id and role in ('admin', 'owner')
-                    order by role = 'owner' desc limit ${given.mostDeciders}) m), '[]') as deciders
+    ${votesWithStandings(sql`a.id`, sql`a.organization_id`)} as votes
   from approvals a join organizations o on o.id = a.organization_id
     left join agent_sessions s on s.id = a.session_id
     left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
@@ -115,14 +155,14 @@ export const insertNewApprovals = (given: {
   readonly states: readonly (Buffer | null)[]
 }): RawBuilder<unknown> => sql`new_approvals as (
     insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
-      side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, created_at,
+      side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, seats, created_at,
       expires_at, supersedes_id, held_again, state_changes, params_sealed, state_sealed)
     select ${given.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
       r.side_effect, r.destination, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.authors, r.approver,
-      r.approvals_needed, ${given.now}::timestamptz, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
+      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
     from json_to_recordset(${numbered(given.rows)}::json) as r(n int, id text, kind text, status text, run_id text,
       step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, destination text, params_hash text, rule_id text,
-      rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int,
+      rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int, seats jsonb,
       expires_at timestamptz, supersedes_id text, held_again text, state_changes int)
     join unnest(${given.sealed}::bytea[], ${given.states}::bytea[]) with ordinality as o(sealed, state, n) on o.n = r.n
   )`

@@ -52,6 +52,8 @@ export interface DecidedCall {
   readonly decided_at: Date
   /** Replaces `me` in the parameters of a run's call. */
   readonly requester_email: string | null
+  /** The person who asked. */
+  readonly asker: string | null
   /** The present role of the person who asked; null for a former member. */
   readonly role: Role | null
   /** Parameters of a run's call, if they were kept. */
@@ -60,6 +62,8 @@ export interface DecidedCall {
   readonly agent_params: Buffer | null
   /** Who may decide the approval of an agent's call, or all approvals of a run. */
   readonly approver: 'admin' | 'owner' | null
+  /** Whether groups alone decide it, or one of them. */
+  readonly by_groups: boolean
   /** When they saved the step. */
   readonly author_roles: Role[] | null
 }
@@ -67,9 +71,11 @@ export interface DecidedCall {
 /** Newest first. */
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
-    d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.role, e.params_sealed as run_params,
+    d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.user_id as asker, m.role, e.params_sealed as run_params,
     a.params_sealed as agent_params, s.author_roles,
-    coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver
+    coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver,
+    coalesce(a.approver is null and a.seats is not null, false)
+      or exists (select from approvals where run_id = d.run_id and approver is null) as by_groups
   from decisions d
   left join runs r on r.id = d.run_id
   left join run_steps s on s.run_id = d.run_id and s.step_id = d.step_id
@@ -107,3 +113,13 @@ export const measureRules = (
   from (select body from rules where organization_id = ${organizationId}
         union all
         select body from label_rules where organization_id = ${organizationId}) as saved`
+
+/** By the id of a person, the names of their groups that tool policies or overrides name; null without any. */
+export const namedGroups = (organizationId: string): RawBuilder<Record<string, string[]> | null> => sql`(
+  select json_object_agg(user_id, names) from (
+    select m.user_id, json_agg(g.name) as names
+    from groups g join group_members m on m.group_id = g.id
+    where g.organization_id = ${organizationId} and g.name in (
+      select role from tool_policies where organization_id = ${organizationId}
+      union select role from role_policy_overrides where organization_id = ${organizationId})
+    group by m.user_id) as named)`

@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../policy/types.ts'
-import { approvalColumns } from './approvals.ts'
+import type { HeldSeat } from '../../policy/seats.ts'
+import { approvalColumns, groupsByPerson } from './approvals.ts'
 
 /** A worker begins to load the values of the call. No row if the run is cancelled or has ended. */
 export const countCallStart = (given: {
@@ -25,6 +26,7 @@ export interface Waiting {
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
+  readonly seats: readonly HeldSeat[] | null
   readonly count: number
   /** The first item; -1 without `for_each`, and for a whole run. */
   readonly first: number
@@ -43,19 +45,19 @@ export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => 
         when e.until is not null then 'time'
         when e.wants_slot then 'slot'
         when a.status = 'pending' then 'approval'
-        else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed,
+        else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed, a.seats,
         case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since, e.until
     from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
     where e.run_id = any(${[...runIds]}::text[]) and e.state in ('held', 'unknown_outcome')
     union all
     select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
-           approvals_needed, created_at, null::timestamptz
+           approvals_needed, seats, created_at, null::timestamptz
     from approvals
     where run_id = any(${[...runIds]}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
   )
-  select run_id, step_id, kind, rule_name, approver, approvals_needed, count(*)::int as count,
+  select run_id, step_id, kind, rule_name, approver, approvals_needed, seats, count(*)::int as count,
          min(item_index)::int as first, min(since) as since, min(until) as until
-  from waiting group by 1, 2, 3, 4, 5, 6 order by step_id nulls first, kind, first`
+  from waiting group by 1, 2, 3, 4, 5, 6, 7 order by step_id nulls first, kind, first`
 
 /** A call that may have happened becomes `unknown_outcome` and is returned, every other one `cancelled`. */
 export const endOpenEffects = <Call>(given: {
@@ -207,6 +209,8 @@ export interface RunLedgerRows<Run, Effect, Step, Approval> {
   readonly approvals: Approval[] | null
   /** Present roles of requesters and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
+  /** The groups of voters. */
+  readonly groups: Record<string, string[]> | null
 }
 
 interface CallKey {
@@ -258,6 +262,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
            (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,
            (select json_agg(m) from m) as roles,
+           ${groupsByPerson(organizationId, sql`select v.user_id from approval_votes v join a on a.id = v.approval_id`)} as groups,
            case when exists(select from r where slot is distinct from 'taken') then
              (select json_build_object('taken', count(*) filter (where slot = 'taken'),
                                        'waiting', count(*) filter (where slot <> 'taken'))

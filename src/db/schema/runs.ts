@@ -7,6 +7,7 @@ import type {
   StepStatus,
 } from '../../contract/status.ts'
 import type { Fault } from '../../contract/tool-faults.ts'
+import type { HeldSeat } from '../../policy/seats.ts'
 import type { RiskLevel, Role, SideEffect, Verdict } from '../../policy/types.ts'
 
 type Json<T> = ColumnType<T, string, string>
@@ -214,8 +215,11 @@ export interface ApprovalsTable {
   requested_by: string
   /** The authors of the run's version. Their own votes do not count (requirement.ts). */
   authors: Generated<string[]>
-  approver: 'admin' | 'owner'
+  /** null if only groups decide. */
+  approver: 'admin' | 'owner' | null
   approvals_needed: number
+  /** null if `approver` and `approvals_needed` say all. */
+  seats: ColumnType<readonly HeldSeat[] | null, string | null | undefined, string | null>
   created_at: Date
   expires_at: Date | null
   decided_at: Date | null

@@ -6,8 +6,9 @@ export const scopes = {
   'workflows:write': 'member',
   'runs:read': 'viewer',
   'runs:write': 'member',
-  'approvals:read': 'member',
-  'approvals:decide': 'admin',
+  // A viewer reads and decides only what a group of theirs decides.
+  'approvals:read': 'viewer',
+  'approvals:decide': 'viewer',
   'rules:read': 'member',
   'rules:write': 'admin',
   'governance:read': 'admin',
@@ -36,6 +37,8 @@ const names = Object.keys(scopes) as Scope[]
 export const allScopes: readonly Scope[] = names
 const areas = new Set(names.map((scope) => scope.slice(0, scope.indexOf(':'))))
 const ranks = { viewer: 0, member: 1, admin: 2, owner: 3 } as const satisfies Record<Role, number>
+
+export const isRoleName = (name: string): name is Role => Object.hasOwn(ranks, name)
 
 export function hasRole(role: Role, minimum: Role): boolean {
   return ranks[role] >= ranks[minimum]

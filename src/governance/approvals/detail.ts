@@ -7,20 +7,23 @@ import type { Viewer } from '../access/viewer.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import {
-  countingVotes,
+  approving,
   decisionRefusal,
+  fillSeats,
+  missingVotes,
   requirementOf,
-  type FirstPeople,
-  type VoteWithRole,
+  type StoredTerms,
+  type Voted,
 } from './requirement.ts'
 import type { ApprovalDetail } from './read.ts'
+import { readVoters, whyNobodyCan } from './voters.ts'
+import { groupsOf } from '../access/groups.ts'
+import { shownSeats } from '../../policy/seats.ts'
 import { isOverSql } from './state.ts'
 
-interface Row extends FirstPeople {
+interface Row extends Voted, StoredTerms {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
-  readonly approver: 'admin' | 'owner'
-  readonly approvals_needed: number
   readonly is_over: boolean
   readonly agent_name: string | null
   readonly agent_kind: string | null
@@ -31,12 +34,10 @@ interface Row extends FirstPeople {
   readonly settings: object
   readonly observed_outcome: string | null
   readonly observed_at: Date | null
-  readonly votes: readonly VoteWithRole[]
-  readonly deciders: readonly Pick<VoteWithRole, 'user_id' | 'role'>[]
 }
 
-/** People who can still vote are counted up to this number. An approval needs at most 20 votes. */
-const mostDeciders = 100
+/** People who can still vote are counted up to this number. An approval needs at most 100 votes. */
+const mostCounted = 100
 
 /** The approval must exist in the viewer's organization. */
 export async function readDetail(
@@ -48,24 +49,25 @@ export async function readDetail(
     approvalId,
     organizationId,
     isOver: isOverSql(sql<Date>`clock_timestamp()`),
-    mostDeciders,
   }).execute(db)
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
-  const counting = countingVotes(row.votes, row, required)
+  const groups = (await groupsOf(db, organizationId, userId)).map(({ id }) => id)
   const refusal =
     endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
-    (await voterRefusal(db, organizationId, { user_id: userId, role }, row, required))
+    (await voterRefusal(db, organizationId, { user_id: userId, role, groups }, row, required))
+  const people = row.status === 'pending' ? await readVoters(db, organizationId, required.seats) : []
+  const left = people.filter((person) => decisionRefusal(person, row, required) === null).length
+  const filled = fillSeats(required.seats, approving(row.votes, row, required))
   return {
     agent: row.agent_name === null ? null : { name: row.agent_name, kind: row.agent_kind ?? '' },
     explanation: row.explanation,
     held_by: holding(row),
     label_sources: row.label_sources ?? [],
-    votes_missing: Math.max(0, required.needed - counting),
-    voters_left:
-      row.status === 'pending'
-        ? row.deciders.filter((person) => decisionRefusal(person, row, required) === null).length
-        : 0,
+    votes_missing: missingVotes(row.votes, row, required),
+    seats: shownSeats(required.seats).map((seat, index) => ({ ...seat, filled: filled[index] ?? 0 })),
+    voters_left: Math.min(left, mostCounted),
+    cannot_be_given: row.status === 'pending' ? whyNobodyCan(people, row, required) : null,
     vote_refused: refusal?.message ?? null,
     observed:
       row.observed_at === null

@@ -1,4 +1,4 @@
-import { sql, type Selectable, type SelectQueryBuilder } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SelectQueryBuilder } from 'kysely'
 import type { Db, Database } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
 import type { Preview } from '../../tools/kit/preview.ts'
@@ -11,15 +11,25 @@ import type { JsonObject, SideEffect } from '../../policy/types.ts'
 import type { ValuesHidden, Viewer } from '../access/viewer.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import { notFound } from '../errors.ts'
+import { viewersSeeTheirGroups } from './refusals.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
-import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
+import {
+  canFillOne,
+  mayDecide,
+  requirementOf,
+  storedSeats,
+  type StoredTerms,
+  type VoteSettings,
+} from './requirement.ts'
 import { hiddenByApproval } from './sight.ts'
+import { shownSeats, type Seat } from '../../policy/seats.ts'
+import { groupsOf } from '../access/groups.ts'
 import { readVotes, type VoteView } from './votes.ts'
-import { countingVotesOf } from '../../db/queries/approvals.ts'
+import { countingVotesOf, isSeatOf } from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
 
 export interface ApprovalView {
@@ -65,9 +75,12 @@ export interface ApprovalView {
   readonly authors: readonly { readonly user_id: string; readonly email: string }[]
   /** Replaces `me` in a run's parameters. For an agent's call, the person for whom the agent asks. */
   readonly requester_email: string | null
-  readonly approver: 'admin' | 'owner'
+  /** Null if only groups decide. */
+  readonly approver: 'admin' | 'owner' | null
   /** The number now; for a decided approval, the number when it was created. */
   readonly approvals_needed: number
+  /** All of them are needed, by different people. */
+  readonly approvers: readonly Seat[]
   readonly votes: readonly VoteView[]
   readonly created_at: string
   readonly expires_at: string | null
@@ -89,13 +102,19 @@ export interface ApprovalDetail {
   readonly held_by: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly votes_missing: number
-  /** The number of people who can still vote, up to 100. If it is less than `votes_missing`, the approval cannot be given. */
+  /** How many people fill each seat now. */
+  readonly seats: readonly (Seat & { readonly filled: number })[]
+  /** The number of people who can still vote, up to 100. */
   readonly voters_left: number
+  /** Why these people cannot give it, and what to do. */
+  readonly cannot_be_given: string | null
   /** Null if the vote would count. */
   readonly vote_refused: string | null
   /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
+
+type Deciding = Viewer & { readonly groups: readonly string[] }
 
 export async function listApprovals(
   context: Unsealing,
@@ -105,7 +124,8 @@ export async function listApprovals(
 ): Promise<Page<ApprovalView>> {
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
-  const query = filtered(shownColumns(db), viewer, filters, settings)
+  const groups = await groupIdsOf(db, viewer)
+  const query = filtered(shownColumns(db), { ...viewer, groups }, filters, settings)
   const rows = await readPage(db, query, 'approval', page)
   const votes = await readVotes(
     context,
@@ -113,11 +133,19 @@ export async function listApprovals(
   )
   return {
     ...rows,
-    data: await Promise.all(rows.data.map((row) => approvalView(context, viewer, row, votes, settings))),
+    data: await Promise.all(
+      rows.data.map((row) => approvalView(context, { ...viewer, groups }, row, votes, settings)),
+    ),
   }
 }
 
-/** Throws `not_found` also for an approval of another organization. */
+/** A viewer reads only what they may decide as a member of a group. */
+const seesAll = ({ role }: Viewer): boolean => role !== 'viewer'
+
+const groupIdsOf = async (db: Db, { organizationId, userId }: Viewer): Promise<readonly string[]> =>
+  (await groupsOf(db, organizationId, userId)).map(({ id }) => id)
+
+/** Throws `not_found` also for an approval of another organization, and `not_an_approver` for a viewer. */
 export async function readApproval(
   context: Unsealing,
   viewer: Viewer,
@@ -128,11 +156,13 @@ export async function readApproval(
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', approvalId)
-  const [votes, settings] = await Promise.all([
+  const [votes, settings, groups] = await Promise.all([
     readVotes(context, [approvalId]),
     readGovernance(context.db, viewer.organizationId),
+    groupIdsOf(context.db, viewer),
   ])
-  return approvalView(context, viewer, row, votes, settings)
+  if (!seesAll(viewer) && !canFillOne({ ...viewer, groups }, storedSeats(row))) throw viewersSeeTheirGroups()
+  return approvalView(context, { ...viewer, groups }, row, votes, settings)
 }
 
 function shownColumns(db: Db) {
@@ -191,7 +221,7 @@ function shownColumns(db: Db) {
 
 async function approvalView(
   context: Unsealing,
-  viewer: Viewer,
+  viewer: Deciding,
   row: Selectable<ApprovalsTable> & {
     requester_email: string | null
     client_session_id: string | null
@@ -205,6 +235,10 @@ async function approvalView(
 ): Promise<ApprovalView> {
   const hidden = hiddenByApproval(viewer, row)
   const params = hidden === null ? await shownParams(context, row) : undefined
+  const required =
+    row.status === 'pending'
+      ? requirementOf(row, settings)
+      : { seats: storedSeats(row), needed: row.approvals_needed }
   const tool = row.kind === 'step' && row.tool !== null ? getTool(row.tool) : undefined
   return {
     id: row.id,
@@ -240,7 +274,8 @@ async function approvalView(
     authors: row.written_by ?? [],
     requester_email: row.requester_email,
     approver: row.approver,
-    approvals_needed: row.status === 'pending' ? requirementOf(row, settings).needed : row.approvals_needed,
+    approvals_needed: required.needed,
+    approvers: shownSeats(required.seats),
     votes: votes.get(row.id) ?? [],
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
@@ -254,8 +289,8 @@ async function approvalView(
 /** What the call would change is shown only to people who may decide: the requester may not be able to read it. */
 async function shownPreview(
   { sealer }: Unsealing,
-  { role }: Viewer,
-  row: Pick<ApprovalsTable, 'id' | 'kind' | 'tool' | 'approver' | 'state_sealed'> & {
+  viewer: Deciding,
+  row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof StoredTerms> & {
     requester_email: string | null
   },
   tool: ToolDeclaration | undefined,
@@ -263,7 +298,9 @@ async function shownPreview(
 ): Promise<{ readonly preview?: Preview }> {
   if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
   if (tool === undefined) return {}
-  const state = mayDecide(role, row.approver) ? await openState(sealer, row.id, row.state_sealed) : null
+  const state = canFillOne(viewer, storedSeats(row))
+    ? await openState(sealer, row.id, row.state_sealed)
+    : null
   return { preview: previewOf(tool, params, row.requester_email ?? '', state) }
 }
 
@@ -292,7 +329,7 @@ export interface ApprovalFilters {
 
 export function filtered<O>(
   all: SelectQueryBuilder<Database, 'approvals', O>,
-  viewer: Viewer,
+  viewer: Deciding,
   filters: ApprovalFilters,
   settings: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
@@ -303,24 +340,32 @@ export function filtered<O>(
   if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
-  return filters.mine === true ? decidable(query, viewer, settings) : query
+  if (filters.mine === true) return decidable(query, viewer, settings)
+  return seesAll(viewer) ? query : query.where(hasSeatFor(viewer))
 }
 
-/** Pending, not expired, and the viewer can decide (`decisionRefusal`). */
+/** SQL, as `canFillOne`. */
+const hasSeatFor = ({ role, groups }: Deciding): RawBuilder<boolean> =>
+  sql<boolean>`(approver = any(${(['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))}::text[])
+    or exists (select from unnest(${[...groups]}::text[]) as g (id) where ${isSeatOf(sql`seats`, sql`g.id`)}))`
+
+/**
+ * Pending, not expired, and the viewer can decide (`decisionRefusal`). Who has voted sees it again only if enough votes
+ * count, which is not said of approvals by groups.
+ */
 function decidable<O>(
   query: SelectQueryBuilder<Database, 'approvals', O>,
-  { userId, role }: Viewer,
+  viewer: Deciding,
   { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
-  const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))
-  if (able.length === 0) return query.where(sql<boolean>`false`)
+  const { userId } = viewer
   return query
     .where('status', '=', 'pending')
-    .where('approver', 'in', able)
+    .where(hasSeatFor(viewer))
     .where(sql<boolean>`not ${isOverSql(sql<Date>`clock_timestamp()`)}`)
     .where(
       sql<boolean>`(not exists (select from approval_votes v where v.approval_id = approvals.id and v.user_id = ${userId})
-        or ${countingVotesOf(allowsOwn)} >= greatest(approvals_needed, ${threshold}))`,
+        or (seats is null and ${countingVotesOf(allowsOwn)} >= greatest(approvals_needed, ${threshold})))`,
     )
     .$if(!allowsOwn, (others) =>
       others.where(sql<boolean>`${userId} <> all(approvals.authors || approvals.requested_by)`),

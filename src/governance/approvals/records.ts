@@ -4,7 +4,8 @@ import { insertNewApprovals, insertNewDecisions, newestApproval } from '../../db
 import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import type { VoteWithRole, Requirement } from './requirement.ts'
+import { isRole, peopleFor, withThreshold, type HeldSeat, type Seat } from '../../policy/seats.ts'
+import { termsToStore, type Requirement, type StoredTerms, type VoteWithRole } from './requirement.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 
@@ -37,8 +38,9 @@ export interface ApprovalRecord {
   readonly supersedes_id: string | null
   readonly held_again: string | null
   readonly state_changes: number
-  readonly approver: 'admin' | 'owner'
+  readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number
+  readonly seats: readonly HeldSeat[] | null
   readonly expires_at: string | null
   readonly votes: readonly VoteRecord[]
   status: ApprovalStatus
@@ -73,18 +75,33 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
-export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
-  approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
+/** Roles and ids of groups, by the id of the person. */
+export interface Standings {
+  readonly roles: ReadonlyMap<string, Role>
+  readonly groups: ReadonlyMap<string, readonly string[]>
+}
 
-/** With the current roles of the voters. Call this function under the chain lock. */
+export const withRoles = (approval: ApprovalRecord, { roles, groups }: Standings): VoteWithRole[] =>
+  approval.votes.map((vote) => ({
+    ...vote,
+    role: roles.get(vote.user_id) ?? null,
+    groups: groups.get(vote.user_id) ?? [],
+  }))
+
+/** With the current roles and groups of the voters. Call this function under the chain lock. */
 export async function loadApproval(
   tx: ChainTx,
   where: RawBuilder<unknown>,
 ): Promise<{ approval: ApprovalRecord; tool: string | null; votes: readonly VoteWithRole[] } | null> {
   const [row] = await tx.send(newestApproval<ApprovalRecord>(tx.organizationId, where))
   if (row === undefined) return null
-  const { approval, tool, roles } = row
-  return { approval, tool, votes: withRoles(approval, new Map(Object.entries(roles ?? {}))) }
+  const { approval, tool } = row
+  const roles = new Map(Object.entries(row.roles ?? {}))
+  return {
+    approval,
+    tool,
+    votes: withRoles(approval, { roles, groups: new Map(Object.entries(row.groups ?? {})) }),
+  }
 }
 
 export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]): RawBuilder<unknown> {
@@ -117,12 +134,23 @@ export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]):
 
 /* What every new approval gets: of whole runs, and of calls of runs and agents. */
 
-export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
-  const { approval_threshold, allow_self_approval } = tx.policy.settings
+export const requirementNow = (
+  { policy }: Pick<ChainTx, 'policy'>,
+  { seats }: Pick<Decided, 'seats'>,
+): Requirement => requirementFor(seats, policy)
+
+/** With the groups that have these names now. */
+export function requirementFor(
+  seats: readonly Seat[],
+  { settings, groups }: Pick<ChainTx['policy'], 'settings' | 'groups'>,
+): Requirement {
+  const { approval_threshold: threshold, allow_self_approval: allowSelfApproval } = settings
   return {
-    approver: decided.approver,
-    needed: Math.max(approval_threshold, decided.approvalsNeeded),
-    allowSelfApproval: allow_self_approval,
+    seats: withThreshold(seats, threshold).map((seat) =>
+      isRole(seat) ? seat : { ...seat, id: groups.get(seat.group) ?? null },
+    ),
+    needed: Math.max(threshold, peopleFor(seats)),
+    allowSelfApproval,
   }
 }
 
@@ -134,7 +162,7 @@ export interface HeldAgain {
   readonly hasChanged: boolean
 }
 
-type StoredLater = 'id' | 'approver' | 'approvals_needed' | 'expires_at' | 'votes' | 'status' | 'decided_at'
+type StoredLater = 'id' | keyof StoredTerms | 'expires_at' | 'votes' | 'status' | 'decided_at'
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
@@ -142,7 +170,7 @@ type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 export function pendingApproval(
   tx: ChainTx,
   held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,
-  { approver, needed }: Pick<Requirement, 'approver' | 'needed'>,
+  terms: Pick<Requirement, 'seats' | 'needed'>,
   seconds: number,
   {
     id = newId('approval'),
@@ -155,8 +183,7 @@ export function pendingApproval(
     supersedes_id: again?.former.id ?? null,
     held_again: again?.because ?? null,
     state_changes: (again?.former.state_changes ?? 0) + (again?.hasChanged === true ? 1 : 0),
-    approver,
-    approvals_needed: needed,
+    ...termsToStore(terms),
     expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString(),
     votes: [],
     status: 'pending',

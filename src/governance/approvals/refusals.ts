@@ -1,13 +1,10 @@
 import type { Db } from '../../db/schema/index.ts'
 import { DomainError } from '../errors.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import {
-  decisionRefusal,
-  mayDecide,
-  type FirstPeople,
-  type Requirement,
-  type VoteWithRole,
-} from './requirement.ts'
+import { isRole, roleOf } from '../../policy/seats.ts'
+import { list, quote } from '../../policy/text.ts'
+import { decisionRefusal, type FirstPeople, type Requirement, type Voted, type Voter } from './requirement.ts'
+import { readVoters } from './voters.ts'
 
 export interface Votable {
   readonly kind: ApprovalKind
@@ -31,16 +28,16 @@ export function endedRefusal({ kind, status, isDue }: Votable): DomainError | nu
 export async function voterRefusal(
   db: Db,
   organizationId: string,
-  voter: Pick<VoteWithRole, 'user_id' | 'role'>,
-  approval: FirstPeople & { readonly votes: readonly VoteWithRole[] },
+  voter: Voter,
+  approval: Voted,
   required: Requirement,
 ): Promise<DomainError | null> {
   const refusal = decisionRefusal(voter, approval, required)
   if (refusal === null) return null
   if (refusal === 'voted') return new DomainError('conflict', 'you have already voted on this approval')
   if (refusal === 'not_an_approver')
-    return new DomainError(refusal, `you need the role \`${required.approver}\` to decide this approval`)
-  const others = await othersWhoDecide(db, organizationId, approval, required.approver)
+    return new DomainError(refusal, `${whoCan(required.seats)} to decide this approval`)
+  const others = await othersWhoDecide(db, organizationId, approval, required)
   return new DomainError('self_approval', `${ownWork[refusal]}${others}`)
 }
 
@@ -52,25 +49,36 @@ const ownWork = {
 /** A refusal names at most this many people. */
 const mostNamed = 3
 
+export const viewersSeeTheirGroups = (): DomainError =>
+  new DomainError(
+    'not_an_approver',
+    'a viewer reads only approvals that a group of theirs decides: ask an owner for the role `member`, or to join a group',
+  )
+
+function whoCan(seats: Requirement['seats']): string {
+  const role = roleOf(seats)
+  const groups = seats.flatMap((seat) => (isRole(seat) ? [] : [quote(seat.group)]))
+  if (groups.length === 0) return `you need the role \`${role}\``
+  const member = `you must be a member of ${list(groups, 'or', groups.length)}`
+  return role === null ? member : `${member}, or have the role \`${role}\`,`
+}
+
 /** Names people who can decide, or says what to change. */
 async function othersWhoDecide(
   db: Db,
   organizationId: string,
   { requested_by, authors }: FirstPeople,
-  approver: 'admin' | 'owner',
+  { seats }: Requirement,
 ): Promise<string> {
-  const members = await db
-    .selectFrom('memberships as m')
-    .innerJoin('users as u', 'u.id', 'm.user_id')
-    .select(['u.email', 'm.role'])
-    .where('m.organization_id', '=', organizationId)
-    .where('m.user_id', 'not in', [requested_by, ...authors])
-    .where('m.role', 'in', ['admin', 'owner'])
-    .orderBy('u.email')
-    .execute()
-  const able = members.filter(({ role }) => mayDecide(role, approver)).map(({ email }) => `\`${email}\``)
-  if (able.length === 0)
-    return `, and nobody else has the role \`${approver}\`: add a person with this role, or set \`allow_self_approval\``
+  const people = await readVoters(db, organizationId, seats)
+  const first = [requested_by, ...authors]
+  const able = people.filter((person) => !first.includes(person.user_id)).map(({ email }) => quote(email))
+  if (able.length === 0) {
+    const role = roleOf(seats)
+    return role !== null && seats.length === 1
+      ? `, and nobody else has the role \`${role}\`: add a person with this role, or set \`allow_self_approval\``
+      : `, and nobody else can: add members to a group that decides, or set \`allow_self_approval\``
+  }
   const more = able.length > mostNamed ? ` or ${able.length - mostNamed} more` : ''
   return `: ask ${able.slice(0, mostNamed).join(' or ')}${more}`
 }

@@ -1,20 +1,28 @@
+import { isRole, peopleFor, roleOf, withThreshold, type HeldSeat, type RoleSeat } from '../../policy/seats.ts'
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
 export interface Requirement {
-  readonly approver: 'admin' | 'owner'
-  /** The organization's threshold or the rule's number, whichever is larger. */
+  /** All of them are needed, by different people. */
+  readonly seats: readonly HeldSeat[]
+  /** The least number of people: the organization's threshold, or one for each seat, whichever is larger. */
   readonly needed: number
   readonly allowSelfApproval: boolean
 }
 
 export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
 
-/** `role` is the current role; null if the voter has left the organization. */
-export interface VoteWithRole {
+/** With their role and groups at this moment. */
+export interface Voter {
   readonly user_id: string
-  readonly decision: 'approve' | 'reject'
+  /** Null if they have left the organization. */
   readonly role: Role | null
+  /** Ids. */
+  readonly groups: readonly string[]
+}
+
+export interface VoteWithRole extends Voter {
+  readonly decision: 'approve' | 'reject'
 }
 
 /** No second person: who asked for the call or run, and who wrote the version that runs. */
@@ -24,33 +32,60 @@ export interface FirstPeople {
   readonly authors: readonly string[]
 }
 
-/** Uses the larger of the stored number and the current threshold, and the current settings. */
-export const requirementOf = (
-  approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
-  settings: VoteSettings,
-): Requirement => ({
-  approver: approval.approver,
-  needed: Math.max(approval.approvals_needed, settings.approval_threshold),
-  allowSelfApproval: settings.allow_self_approval,
+/** As stored. Without groups, `seats` is null, and the role fills all of them. */
+export interface StoredTerms {
+  readonly approver: RoleSeat['role'] | null
+  readonly approvals_needed: number
+  readonly seats: readonly HeldSeat[] | null
+}
+
+export const storedSeats = ({ approver, approvals_needed: count, seats }: StoredTerms): readonly HeldSeat[] =>
+  seats ?? [approver === null ? { group: '', id: null, count } : { role: approver, count }]
+
+export const termsToStore = ({ seats, needed }: Pick<Requirement, 'seats' | 'needed'>): StoredTerms => ({
+  approver: roleOf(seats),
+  approvals_needed: needed,
+  seats: seats.every(isRole) ? null : seats,
 })
+
+/** Uses the larger of the stored number and the current threshold, and the current settings. */
+export function requirementOf(approval: StoredTerms, settings: VoteSettings): Requirement {
+  const needed = Math.max(approval.approvals_needed, settings.approval_threshold)
+  return {
+    seats: withThreshold(storedSeats(approval), needed),
+    needed,
+    allowSelfApproval: settings.allow_self_approval,
+  }
+}
 
 export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'owner'): boolean {
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 
+/** An owner who is not in the group does not fill its seat. */
+const canFill = ({ role, groups }: Pick<Voter, 'role' | 'groups'>, seat: HeldSeat): boolean =>
+  isRole(seat) ? mayDecide(role, seat.role) : role !== null && seat.id !== null && groups.includes(seat.id)
+
+export const canFillOne = (voter: Pick<Voter, 'role' | 'groups'>, seats: readonly HeldSeat[]): boolean =>
+  seats.some((seat) => canFill(voter, seat))
+
 /**
- * Null if the vote counts. Checked at the vote and again at its use, because the voter's role or the setting
+ * Null if the vote counts. Checked at the vote and again at its use, because the voter's role, groups or the setting
  * on self-approval may change. `own_request` and `own_text` are the reasons of the error `self_approval`.
  */
 export function voteRefusal(
-  voter: Pick<VoteWithRole, 'user_id' | 'role'>,
+  voter: Voter,
   first: FirstPeople,
   required: Requirement,
 ): 'not_an_approver' | 'own_request' | 'own_text' | null {
-  if (!mayDecide(voter.role, required.approver)) return 'not_an_approver'
+  if (!canFillOne(voter, required.seats)) return 'not_an_approver'
   if (required.allowSelfApproval) return null
   if (voter.user_id === first.requested_by) return 'own_request'
   return first.authors.includes(voter.user_id) ? 'own_text' : null
+}
+
+export interface Voted extends FirstPeople {
+  readonly votes: readonly VoteWithRole[]
 }
 
 /**
@@ -58,18 +93,67 @@ export function voteRefusal(
  * example because a voter has their role again, any of these people can decide by voting again.
  */
 export function decisionRefusal(
-  voter: Pick<VoteWithRole, 'user_id' | 'role'>,
-  approval: FirstPeople & { readonly votes: readonly VoteWithRole[] },
+  voter: Voter,
+  approval: Voted,
   required: Requirement,
 ): ReturnType<typeof voteRefusal> | 'voted' {
   const refusal = voteRefusal(voter, approval, required)
   if (refusal !== null || !approval.votes.some(({ user_id }) => user_id === voter.user_id)) return refusal
-  return countingVotes(approval.votes, approval, required) < required.needed ? 'voted' : null
+  return missingVotes(approval.votes, approval, required) > 0 ? 'voted' : null
 }
 
+/** Whether the approval of this person would bring it nearer to its end: its seats may be taken, and others empty. */
+export function isWanted(voter: Voter, approval: Voted, required: Requirement): boolean {
+  if (decisionRefusal(voter, approval, required) !== null) return false
+  const { votes } = approval
+  const missing = missingVotes(votes, approval, required)
+  return (
+    missing === 0 || missingVotes([...votes, { ...voter, decision: 'approve' }], approval, required) < missing
+  )
+}
+
+/** Of `needed`; all of them only if every seat is filled. */
 export const countingVotes = (
   votes: readonly VoteWithRole[],
   first: FirstPeople,
   required: Requirement,
-): number =>
-  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, first, required) === null).length
+): number => required.needed - missingVotes(votes, first, required)
+
+/** How many more people must approve at least. */
+export function missingVotes(
+  votes: readonly VoteWithRole[],
+  first: FirstPeople,
+  required: Requirement,
+): number {
+  const counting = approving(votes, first, required)
+  const filled = fillSeats(required.seats, counting).reduce((sum, count) => sum + count, 0)
+  return Math.max(0, peopleFor(required.seats) - filled, required.needed - counting.length)
+}
+
+export const approving = (
+  votes: readonly VoteWithRole[],
+  first: FirstPeople,
+  required: Requirement,
+): readonly VoteWithRole[] =>
+  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, first, required) === null)
+
+/**
+ * For each seat, how many of these people fill it, so that together they fill as many as possible and each fills one
+ * (augmenting paths: whoever comes takes a seat, if its holder finds another one).
+ */
+export function fillSeats(seats: readonly HeldSeat[], people: readonly Voter[]): number[] {
+  const holders: Voter[][] = seats.map(() => [])
+  const place = (voter: Voter, tried: Set<number>): boolean =>
+    seats.some((seat, index) => {
+      const own = holders[index] as Voter[]
+      if (tried.has(index) || !canFill(voter, seat)) return false
+      tried.add(index)
+      if (own.length < seat.count) return own.push(voter) > 0
+      const moved = own.findIndex((holder) => place(holder, tried))
+      if (moved >= 0) own[moved] = voter
+      return moved >= 0
+    })
+  const once = new Map(people.map((voter) => [voter.user_id, voter]))
+  for (const voter of once.values()) place(voter, new Set())
+  return holders.map(({ length }) => length)
+}

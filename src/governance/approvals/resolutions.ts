@@ -1,6 +1,7 @@
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/ids.ts'
+import { oneAdmin } from '../../policy/seats.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Unsealing } from '../context.ts'
@@ -10,6 +11,7 @@ import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import type { ApprovalView } from './read.ts'
 import { previewOf } from './preview.ts'
+import { viewersSeeTheirGroups } from './refusals.ts'
 import { mayDecide } from './requirement.ts'
 import { sightsOf, type Sight } from './sight.ts'
 
@@ -71,7 +73,8 @@ export async function listResolutions(
   { limit, cursor }: PageRequest,
 ): Promise<Page<ApprovalView>> {
   const after = readCallId(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
-  if (filters.mine === true && !mayDecide(viewer.role, 'admin')) return { data: [], next_cursor: null }
+  const seesThem = filters.mine === true ? mayDecide(viewer.role, 'admin') : viewer.role !== 'viewer'
+  if (!seesThem) return { data: [], next_cursor: null }
   let query = unknownOutcomes(context.db).where('e.organization_id', '=', viewer.organizationId)
   if (filters.run_id !== undefined) query = query.where('e.run_id', '=', filters.run_id)
   if (filters.requested_by !== undefined) query = query.where('r.requested_by', '=', filters.requested_by)
@@ -99,6 +102,7 @@ export async function listResolutions(
 export async function readResolution(context: Unsealing, viewer: Viewer, id: string): Promise<ApprovalView> {
   const call = readCallId(id)
   if (call === null) throw notFound('approval', id)
+  if (viewer.role === 'viewer') throw viewersSeeTheirGroups()
   const row = await unknownOutcomes(context.db)
     .where('e.organization_id', '=', viewer.organizationId)
     .where('e.run_id', '=', call.runId)
@@ -184,6 +188,7 @@ async function resolutionView(context: Unsealing, row: Row, sight: Sight | undef
     requester_email: row.requester_email,
     approver: 'admin',
     approvals_needed: 1,
+    approvers: oneAdmin,
     votes: [],
     created_at: (row.sent_at ?? row.created_at).toISOString(),
     expires_at: null,

@@ -1,11 +1,14 @@
 import { sql } from 'kysely'
 import type { ApprovalKind } from '../../contract/status.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { groupsOfPerson } from '../../db/queries/approvals.ts'
+import { isRole } from '../../policy/seats.ts'
+import { quote } from '../../policy/text.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { hasRole } from '../access/scopes.ts'
 import { hiddenError, type ValuesHidden, type Viewer } from '../access/viewer.ts'
 import { notFound } from '../errors.ts'
-import { mayDecide } from './requirement.ts'
+import { canFillOne, storedSeats, type StoredTerms } from './requirement.ts'
 
 /*
  * Who sees values: inputs, resolved parameters, items, outputs, results and details of errors. Every route and page asks
@@ -31,7 +34,9 @@ interface Facts {
   readonly id: string
   readonly requester_email: string
   readonly settings: object
-  readonly approvals: readonly { readonly kind: ApprovalKind; readonly approver: 'admin' | 'owner' }[]
+  /** Ids of the viewer's groups. */
+  readonly groups: readonly string[]
+  readonly approvals: readonly (StoredTerms & { readonly kind: ApprovalKind })[]
 }
 
 /** By the id of the run. One statement, and none for people who see all values anyway. */
@@ -48,8 +53,9 @@ export async function sightsOf(
   if (others.length === 0) return sights
   const { rows } = await sql<Facts>`
     select r.id, r.requester_email, o.settings,
-      (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver)), '[]')
-       from approvals a where a.run_id = r.id) as approvals
+      ${groupsOfPerson(sql`r.organization_id`, sql`${viewer.userId}`)} as groups,
+      (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
+         'approvals_needed', a.approvals_needed, 'seats', a.seats)), '[]') from approvals a where a.run_id = r.id) as approvals
     from runs r join organizations o on o.id = r.organization_id
     where r.id = any(${others}::text[])`.execute(db)
   for (const facts of rows) sights.set(facts.id, sightBy(viewer, facts))
@@ -68,25 +74,33 @@ export async function sightOf(db: Db, viewer: Viewer, run: Run): Promise<Sight> 
  * A value of one call can stand in an input, in another call and in outputs. So people who may not decide one of the
  * approvals see no values of the run (docs/decisions/0267).
  */
-function sightBy({ role }: Viewer, { settings, approvals, requester_email: requester }: Facts): Sight {
+function sightBy(
+  { role }: Viewer,
+  { settings, approvals, groups, requester_email: requester }: Facts,
+): Sight {
   const isOpen = {
     participants: hasRole(role, 'admin'),
     members: hasRole(role, 'member'),
     everyone: true,
   }[readSettings(settings).run_values]
-  const isBarred = approvals.some(({ approver }) => !mayDecide(role, approver))
+  const canDecide = (terms: StoredTerms): boolean => canFillOne({ role, groups }, storedSeats(terms))
+  const isBarred = !approvals.every(canDecide)
   if (isOpen && !isBarred) return everything
-  const needsOwner = approvals.some(({ approver }) => approver === 'owner')
-  const [why, seers] = needsOwner
-    ? ['an approval of this run needs an owner, so its values are shown only to', 'owners']
-    : [
-        isOpen
-          ? 'this run needed an approval, so its values are shown only to'
-          : 'the values of a run are shown only to',
-        'admins and owners',
-      ]
+  const beyondAdmins = approvals.find(({ approver }) => approver !== 'admin')
+  const [why, seers] =
+    beyondAdmins === undefined
+      ? [
+          isOpen
+            ? 'this run needed an approval, so its values are shown only to'
+            : 'the values of a run are shown only to',
+          'admins and owners',
+        ]
+      : [
+          `an approval of this run needs ${beyondAdmins.approver === 'owner' ? 'an owner' : 'a group'}, so its values are shown only to`,
+          'owners',
+        ]
   return {
-    inputs: approvals.some(({ kind, approver }) => kind === 'run' && mayDecide(role, approver)),
+    inputs: approvals.some((terms) => terms.kind === 'run' && canDecide(terms)),
     hidden: { reason: `${why} the person who started it, and to ${seers}`, ask: [requester, seers] },
     isBarred,
   }
@@ -107,18 +121,27 @@ export async function requireValues(db: Db, viewer: Viewer, runId: string): Prom
   throw hiddenError(hidden, role, isBarred ? 'not_an_approver' : 'insufficient_role')
 }
 
-interface Decided {
+interface Decided extends StoredTerms {
   readonly requested_by: string
   readonly requester_email: string | null
-  readonly approver: 'admin' | 'owner'
 }
 
-/** Null: the viewer sees what the approval shows. */
-export function hiddenByApproval(viewer: Viewer, approval: Decided): ValuesHidden | null {
-  if (viewer.userId === approval.requested_by || mayDecide(viewer.role, approval.approver)) return null
-  const seers = approval.approver === 'owner' ? 'owners' : 'admins and owners'
+/** `groups`: the ids of the viewer's groups. Null: the viewer sees what the approval shows. */
+export function hiddenByApproval(
+  viewer: Viewer & { readonly groups: readonly string[] },
+  approval: Decided,
+): ValuesHidden | null {
+  const seats = storedSeats(approval)
+  if (viewer.userId === approval.requested_by || canFillOne(viewer, seats)) return null
+  const seers = seats.map((seat) =>
+    !isRole(seat)
+      ? `members of ${quote(seat.group)}`
+      : seat.role === 'owner'
+        ? 'owners'
+        : 'admins and owners',
+  )
   return {
     reason: 'what an approval covers is shown only to the person who asked, and to those who may decide it',
-    ask: [...(approval.requester_email === null ? [] : [approval.requester_email]), seers],
+    ask: [...(approval.requester_email === null ? [] : [approval.requester_email]), ...seers],
   }
 }

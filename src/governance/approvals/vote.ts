@@ -3,6 +3,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { groupsOf } from '../access/groups.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { expireNow } from './expire.ts'
 import { decideByVote, writeAtOnce } from './moves.ts'
@@ -44,7 +45,13 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     }
     if (ended !== null) throw ended
     const { role } = await now()
-    const own = { user_id: caller.userId, decision: request.decision, role }
+    const groups = await groupsOf(tx.trx, tx.organizationId, caller.userId)
+    const own = {
+      user_id: caller.userId,
+      decision: request.decision,
+      role,
+      groups: groups.map(({ id }) => id),
+    }
     const required = requirementOf(approval, tx.policy.settings)
     const { requested_by, authors } = approval
     const votes = { requested_by, authors, votes: found.votes }

@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import { namedGroups } from '../../db/queries/rules.ts'
 import { facts, getTool } from '../../tools/index.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import {
@@ -26,6 +27,8 @@ export interface LoadedPolicy {
   readonly limits: Limits
   /** Only the active ones. */
   readonly webhooks: readonly SubscribedWebhook[]
+  /** Ids of the groups by their names. */
+  readonly groups: ReadonlyMap<string, string>
   readonly frozen: string | null
   /** With their texts: a later version does not compile a rule with the same text again. */
   readonly rules: CompiledRows<CompiledRule>
@@ -66,6 +69,13 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
         (select coalesce(json_agg(json_build_object('id', id, 'events', events)), '[]') from webhooks
          where organization_id = ${organizationId} and active)`.as('webhooks'),
     )
+    .select(
+      sql<Record<string, string> | null>`
+        (select json_object_agg(name, id) from groups where organization_id = ${organizationId})`.as(
+        'groups',
+      ),
+    )
+    .select(namedGroups(organizationId).as('limited'))
     .where('id', '=', organizationId)
     .executeTakeFirstOrThrow()
   const rulesIn = (table: 'rules' | 'label_rules') =>
@@ -123,7 +133,7 @@ export async function loadPolicy(
     bytesOf(rules) +
     bytesOf(labelRules) +
     compiledFactor * heapBytes([toolPolicies, overrides]) +
-    heapBytes([organization.live, organization.webhooks])
+    heapBytes([organization.live, organization.webhooks, organization.groups, organization.limited])
   const toolAccess = compileToolAccess(
     {
       policies: toolPolicies.map(({ tool_name, role, allowed, restrictions }) => ({
@@ -133,6 +143,7 @@ export async function loadPolicy(
         restrictions,
       })),
       overrides,
+      groups: new Map(Object.entries(organization.limited ?? {})),
       fallback: settings.default_tool_access,
     },
     (tool) => getTool(tool)?.constraints ?? {},
@@ -147,6 +158,7 @@ export async function loadPolicy(
     settings,
     limits,
     webhooks,
+    groups: new Map(Object.entries(organization.groups ?? {})),
     frozen,
     rules,
     labelRules,

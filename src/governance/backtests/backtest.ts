@@ -268,7 +268,9 @@ async function openKnown(
   call: DecidedCall,
   viewer: { readonly role: Role },
 ): Promise<KnownParams> {
-  const { run_id: runId, step_id: stepId, run_params, agent_params, approver } = call
+  const { run_id: runId, step_id: stepId, run_params, agent_params } = call
+  // What groups alone decide is shown to owners too, who say who is in them.
+  const approver = call.by_groups ? 'owner' : call.approver
   try {
     if (call.session_id === null) {
       const tool = getTool(call.tool)
@@ -299,7 +301,7 @@ function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): Ce
   if (source === 'workflows' && getTool(tool) === undefined) return 'tool_unknown'
   if (known === 'policy_decided') return known
   const params = typeof known === 'string' ? new Hole(null) : known.params
-  const refusal = policy.toolAccess.refusal({
+  const refusal = policy.toolAccess.of(call.asker ?? '').refusal({
     tool,
     sideEffect,
     // A person who has left has no role. `member` is the best guess.

@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
+import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace, NotificationState } from '../../db/schema/notifications.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { codeEvent, readClaim, type SentClaim } from './claims.ts'
-import { canDecide, type Person } from './recipients.ts'
+import { isTold, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /** With its subjects, as they were when it was read. */
@@ -51,6 +52,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
       'n.failures',
     ])
     .select(['n.place', 'n.shown_hash', 'n.recipient', 'o.settings', 'm.role', 'm.slack_account', 'u.email'])
+    .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .select(sql<number | null>`extract(epoch from clock_timestamp() - n.intent_at)::float8`.as('ago'))
     .where('n.id', '=', id)
     .executeTakeFirst()
@@ -79,7 +81,13 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
     person:
       row.role === null || row.email === null
         ? null
-        : { userId: row.recipient, email: row.email, role: row.role, slackAccount: row.slack_account },
+        : {
+            userId: row.recipient,
+            email: row.email,
+            role: row.role,
+            groups: row.groups,
+            slackAccount: row.slack_account,
+          },
     settings: readSettings(row.settings),
     claim,
     subjects: subjects.toSorted((a, b) => Number(b.state === 'waits') - Number(a.state === 'waits')),
@@ -92,5 +100,5 @@ export function isOfUse({ event, person, settings, subjects, claim }: SentMessag
   if (event === codeEvent) return claim?.state === 'open'
   if (!settings.slack_approval_notifications) return false
   if (event === 'approval.decided') return subjects.some(({ state }) => state !== 'waits')
-  return subjects.some((subject) => subject.state === 'waits' && canDecide(person, subject, settings))
+  return subjects.some((subject) => subject.state === 'waits' && isTold(person, subject, settings))
 }

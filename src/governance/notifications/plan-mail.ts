@@ -1,10 +1,11 @@
 import { sql, type Transaction } from 'kysely'
 import { usualMailDelay } from '../../contract/mail-delay.ts'
+import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Config } from '../../shared/config.ts'
 import type { NewNotification, Planner } from './plan.ts'
-import { canDecide, mostRecipients } from './recipients.ts'
+import { isTold, mayBeAsked, mostRecipients } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
 /** Can get mails, after the chosen delay. */
@@ -12,10 +13,11 @@ export interface Reader {
   readonly userId: string
   readonly email: string
   readonly role: Role
+  readonly groups: readonly string[]
   readonly delaySeconds: number
 }
 
-/** Admins and owners with a confirmed address who have not turned mails off. */
+/** People who may be asked, with a confirmed address, who have not turned mails off. */
 export async function readReaders(db: Db, organizationId: string): Promise<readonly Reader[]> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -24,9 +26,10 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
       join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.user_id', '=', 'm.user_id'),
     )
     .select(['m.user_id as userId', 'u.email', 'm.role'])
+    .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .select(sql<number>`coalesce(p.delay_seconds, ${usualMailDelay})`.as('delaySeconds'))
     .where('m.organization_id', '=', organizationId)
-    .where('m.role', 'in', ['admin', 'owner'])
+    .where(mayBeAsked)
     .where('u.email_verified', '=', true)
     .where(sql<boolean>`coalesce(p.mail, true)`)
     .orderBy('m.user_id')
@@ -41,7 +44,7 @@ const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
     : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
 
 /**
- * A first mail after the chosen delay, and a reminder before the expiry, to each person who can decide. None without a
+ * A first mail after the chosen delay, and a reminder before the expiry, to each person who can decide, and to owners if nobody can. None without a
  * mail server, or with `mail_approval_notifications` off. A due mail is sent only if its subject still waits
  * (send-mail.ts).
  */
@@ -54,7 +57,7 @@ export const planMail =
     const now = Date.now()
     return waiting.flatMap((subject) =>
       readers
-        .filter((reader) => canDecide(reader, subject, settings))
+        .filter((reader) => isTold(reader, subject, settings))
         .slice(0, mostRecipients)
         .flatMap((reader) => mailsTo(reader, subject, now)),
     )

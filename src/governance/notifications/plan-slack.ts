@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 import type { Changed, NewNotification, Organization } from './plan.ts'
-import { canDecide, mostRecipients, readPeople, type Person } from './recipients.ts'
+import { isTold, mostRecipients, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 
 /** More items of a step share one message for each person. */
@@ -23,7 +23,7 @@ export async function planSlack(
   return told.flatMap((subject) =>
     subject.state === 'waits'
       ? linked
-          .filter((person) => canDecide(person, subject, settings))
+          .filter((person) => isTold(person, subject, settings))
           .slice(0, mostRecipients)
           .map((person) => rowOf(waitingEvent(subject), subject, person))
       : linked

@@ -8,7 +8,7 @@ import type { SparseLog } from '../../shared/log.ts'
 import { type ServiceMail, MailText, mailText, type MailSubject } from '../service-mail.ts'
 import { mailPause } from '../lanes/lanes.ts'
 import type { Sender } from '../lanes/runner.ts'
-import { canDecide, votesOf } from './recipients.ts'
+import { isTold, votesOf } from './recipients.ts'
 import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 import { accountPath } from '../../contract/pages.ts'
@@ -76,7 +76,7 @@ async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminde
   const waiting = await waitingSubjects(db, mail)
   const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
   const present = await readGovernance(db, mail.organization_id)
-  const asked = waiting.filter((subject) => reader !== undefined && canDecide(reader, subject, present))
+  const asked = waiting.filter((subject) => reader !== undefined && isTold(reader, subject, present))
   const [first] = asked
   if (first === undefined || reader === undefined || !present.mail_approval_notifications) {
     await db
@@ -179,6 +179,7 @@ export function mailAbout(
     ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
     mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
     ...votesLine(subject, settings),
+    ...(subject.cannotBeGiven === null ? [] : [mailText`But ${MailText.sentence(subject.cannotBeGiven)}.`]),
     ...(subject.expiresAt === null ? [] : [mailText`Expires: ${MailText.time(subject.expiresAt)}`]),
     ...moreItems(count),
   ]

@@ -11,7 +11,8 @@ import {
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import type { VoteWithRole } from '../approvals/requirement.ts'
+import type { StoredTerms, VoteWithRole } from '../approvals/requirement.ts'
+import { Chances } from '../approvals/voters.ts'
 import { isOverSql } from '../approvals/state.ts'
 
 /** Calls are `settled` by a person or a late report, `retried` by a person, or `dropped` if the run ended first. */
@@ -55,8 +56,10 @@ export interface Subject {
   /** The authors of the run's version; empty for a call. */
   readonly authors: readonly string[]
   readonly requesterEmail: string
-  readonly approver: 'admin' | 'owner'
-  readonly approvalsNeeded: number
+  /** Who must approve, and how many people. */
+  readonly terms: StoredTerms
+  /** Why nobody can give it now, and what to do. null for a call, and if it does not wait. */
+  readonly cannotBeGiven: string | null
   /** Empty for a call. */
   readonly votes: readonly VoteWithRole[]
   readonly createdAt: Date
@@ -76,7 +79,15 @@ export async function readApprovalSubjects(
   const isOver = isOverSql(sql<Date>`clock_timestamp()`)
   const where = sql`a.id = any(${ids}::text[])`
   const { rows } = await selectApprovalSubjects({ organizationId, isOver, where }).execute(db)
-  return rows.map(approvalSubject)
+  const chances = new Chances(db)
+  const subjects: Subject[] = []
+  for (const row of rows) {
+    const subject = approvalSubject(row)
+    const chance =
+      subject.state === 'waits' ? await chances.of({ ...row, organization_id: organizationId }) : null
+    subjects.push({ ...subject, cannotBeGiven: chance?.cannotBeGiven ?? null })
+  }
+  return subjects
 }
 
 function approvalSubject(row: ApprovalRow): Subject {
@@ -106,8 +117,8 @@ function approvalSubject(row: ApprovalRow): Subject {
     requestedBy: row.requested_by,
     authors: row.authors,
     requesterEmail: row.requester_email,
-    approver: row.approver,
-    approvalsNeeded: row.approvals_needed,
+    terms: { approver: row.approver, approvals_needed: row.approvals_needed, seats: row.seats },
+    cannotBeGiven: null,
     votes: row.votes,
     createdAt: row.created_at,
     expiresAt: row.expires_at,
@@ -169,8 +180,8 @@ function callSubject(row: CallRow & { round: number }): Subject {
     requestedBy: row.requested_by,
     authors: [],
     requesterEmail: row.requester_email,
-    approver: 'admin',
-    approvalsNeeded: 1,
+    terms: { approver: 'admin', approvals_needed: 1, seats: null },
+    cannotBeGiven: null,
     votes: [],
     createdAt: row.sent_at ?? row.created_at,
     expiresAt: null,

@@ -1,7 +1,7 @@
 import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { RuleBody, StoredRule } from '../../policy/rule.ts'
-import { findChanges, sizeOf, termsOf, type Change } from '../../policy/rule-diff.ts'
+import { findChanges, sizeOf, termsOf, type ApprovalNeeds, type Change } from '../../policy/rule-diff.ts'
 import { facts } from '../../tools/index.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { policySnapshot } from '../audit/combiner.ts'
@@ -26,7 +26,7 @@ export interface ChangeView {
   readonly change: string
   readonly example_call: ExampleCall
   /** null for a side that asks for no approval. */
-  readonly approval: Readonly<Record<'from' | 'to', ReturnType<typeof termsOf>>>
+  readonly approval: Readonly<Record<'from' | 'to', ApprovalNeeds | null>>
   /** Without an element for a set in which no rule decides. */
   readonly rules: readonly DecidingRule[]
 }
@@ -77,7 +77,9 @@ export async function diffRules(
       return tried >= mostTried ? 'calls' : null
     })
     return {
-      changes: [...changes.values()].sort((a, b) => sizeOf(a.example) - sizeOf(b.example)).map(viewOf),
+      changes: [...changes.values()]
+        .sort((a, b) => sizeOf(a.example) - sizeOf(b.example))
+        .map((change) => viewOf(change, threshold)),
       tried,
       limit_reached: limit ?? (leftOut ? 'comparisons' : null),
     }
@@ -89,12 +91,16 @@ const drafted = (bodies: readonly RuleBody[]): StoredRule[] =>
 
 /** At least `approval_threshold`. */
 const withThreshold = (rules: readonly StoredRule[], threshold: number): StoredRule[] =>
-  rules.map((rule) => ({ ...rule, approvals_needed: Math.max(threshold, rule.approvals_needed ?? 1) }))
+  rules.map((rule) =>
+    rule.approvers === undefined
+      ? { ...rule, approvals_needed: Math.max(threshold, rule.approvals_needed ?? 1) }
+      : rule,
+  )
 
-const viewOf = ({ from, to, example }: Change): ChangeView => ({
+const viewOf = ({ from, to, example }: Change, threshold: number): ChangeView => ({
   change: `${from.verdict}->${to.verdict}`,
   example_call: example,
-  approval: { from: termsOf(from), to: termsOf(to) },
+  approval: { from: termsOf(from, threshold), to: termsOf(to, threshold) },
   rules: [...decidingRule('from', from), ...decidingRule('to', to)],
 })
 

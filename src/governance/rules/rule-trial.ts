@@ -9,6 +9,7 @@ import {
   judgeCall,
 } from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
+import { termsOf, type ApprovalNeeds } from '../../policy/rule-diff.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import {
@@ -48,11 +49,8 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
   readonly matched_rules: Decided['matchedRules']
   readonly side_effect: SideEffect
   readonly labels: readonly Label[]
-  readonly approval: {
-    readonly approver: 'admin' | 'owner'
-    readonly approvals_needed: number
-    readonly expires_after_seconds: number | null
-  } | null
+  /** With the votes that it would need in this organization. */
+  readonly approval: ApprovalNeeds | null
 }
 
 /**
@@ -80,7 +78,8 @@ export async function tryRules(
   const compiled = drafts === null ? saved.compiled : compileDrafts(saved, drafts)
   const refusal = saved.frozen === null ? refusalOf(tried, params === null) : null
   const decided = refusal ?? answerOf({ compiled, toolAccess: saved.toolAccess }, tried)
-  return trialOf(atLeast(decided, saved.settings), { sideEffect, words, labels: call.labels })
+  const { approval_threshold: threshold } = saved.settings
+  return trialOf(decided, { sideEffect, words, labels: call.labels, threshold })
 }
 
 /** Otherwise a misspelt name would look like a call that no rule stops. An agent may have tools that we do not know. */
@@ -124,20 +123,16 @@ function classify(
   return { ...classifyIn(read, labels, settings), params: read.params }
 }
 
-/** With the votes that the approval would need in this organization. */
-const atLeast = (decided: Decided, { approval_threshold }: GovernanceSettings): Decided => ({
-  ...decided,
-  approvalsNeeded: Math.max(approval_threshold, decided.approvalsNeeded),
-})
-
 interface Facts {
   readonly sideEffect: SideEffect
   /** Why the call has this side effect. */
   readonly words: string
   readonly labels: readonly Label[]
+  /** The least number of votes. */
+  readonly threshold: number
 }
 
-function trialOf(decided: Decided, { sideEffect, words, labels }: Facts): Trial {
+function trialOf(decided: Decided, { sideEffect, words, labels, threshold }: Facts): Trial {
   const { verdict, reason, explanation, ruleId, ruleName, matchedRules } = decided
   return {
     decision: verdict,
@@ -148,13 +143,6 @@ function trialOf(decided: Decided, { sideEffect, words, labels }: Facts): Trial 
     matched_rules: matchedRules,
     side_effect: sideEffect,
     labels,
-    approval:
-      verdict === 'require_approval'
-        ? {
-            approver: decided.approver,
-            approvals_needed: decided.approvalsNeeded,
-            expires_after_seconds: decided.expiresAfterSeconds,
-          }
-        : null,
+    approval: termsOf(decided, threshold),
   }
 }

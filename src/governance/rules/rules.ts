@@ -40,6 +40,7 @@ export async function createRule(
     once,
     work: async (tx) => {
       await refuseTakenName(tx, kind, { id, body })
+      refuseUnknownGroups(tx, body)
       await refuseManyLabels(tx, id, null, body)
       await tx.trx
         .insertInto(table)
@@ -116,6 +117,7 @@ function update(
     const before = await lockBody(tx, kind, id)
     const body = bodyAfter(before)
     if (body.name !== before.name) await refuseTakenName(tx, kind, { id, body })
+    refuseUnknownGroups(tx, body)
     await refuseManyLabels(tx, id, before, body)
     await writeBody(tx, kind, id, body)
     await refuseLargeRules(tx, before, body)
@@ -199,6 +201,25 @@ async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: Sa
     'validation_error',
     'name',
     `there is a ${word} called ${quote(body.name)} already: take another name, or change that one with \`${change}\``,
+  )
+}
+
+/** Nobody could fill such a seat. */
+function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody): void {
+  if (!('verdict' in body)) return
+  const { approver, approvers = [] } = body
+  const named = [
+    ...(typeof approver === 'object' ? [['approver.group', approver.group] as const] : []),
+    ...approvers.flatMap((seat, index) =>
+      'group' in seat ? [[`approvers.${index}.group`, seat.group] as const] : [],
+    ),
+  ]
+  const [path, name] = named.find(([, group]) => !policy.groups.has(group)) ?? []
+  if (path === undefined || name === undefined) return
+  throw errorAt(
+    'validation_error',
+    path,
+    `there is no group \`${name}\`: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
   )
 }
 

@@ -9,11 +9,12 @@ import type { WorkflowsTable } from '../../db/schema/workflows.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { toolStanding, requireSound } from '../tools/connections.ts'
-import { notFound, type ErrorDetail } from '../errors.ts'
+import { errorAt, notFound, type ErrorDetail } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
+import { isRoleName } from '../access/scopes.ts'
 import { growAs } from '../limits/storage.ts'
 import { requireRole, runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { authorsOf, originOf, type Origin } from '../runs/values/authors.ts'
@@ -252,6 +253,7 @@ export async function deploy(
   },
 ): Promise<void> {
   const { rolledBack } = version
+  refuseUnknownNames(tx, version.definition)
   const digest = hashOf(version.definition)
   const by = { user_id: caller.userId, role: caller.role }
   const { authors, step_authors } = authorsOf(version.definition, by, version.origin)
@@ -276,6 +278,20 @@ export async function deploy(
     definition_hash: digest,
     ...(rolledBack === undefined ? {} : { rolled_back_from: rolledBack.from, rolled_back_to: rolledBack.to }),
   })
+}
+
+/** Nobody could start it. */
+function refuseUnknownNames(
+  { policy, organizationId }: ChainTx,
+  { run_by: names = [] }: WorkflowDefinition,
+): void {
+  const index = names.findIndex((name) => !isRoleName(name) && !policy.groups.has(name))
+  if (index < 0) return
+  throw errorAt(
+    'validation_error',
+    `definition.run_by.${index}`,
+    `\`${names[index]}\` is no role, and there is no such group: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
+  )
 }
 
 const workflowEvents = {

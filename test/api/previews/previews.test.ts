@@ -344,6 +344,7 @@ describe('what a preview says of the approval of a whole run', () => {
       ]),
       approver: 'owner',
       approvals_needed: 1,
+      approvers: [{ role: 'owner', count: 1 }],
     })
     const started = await execute('member', id, inputs)
     const run = (await as('member', 'GET', `/runs/${started.body.execution_id}`)).body
@@ -404,6 +405,7 @@ describe('what a preview says of the approval of a whole run', () => {
       ],
       approver: 'admin',
       approvals_needed: 1,
+      approvers: [{ role: 'admin', count: 1 }],
     })
     const inputs = { v: 'x' }
     expect(await shown({ inputs })).toMatchObject({

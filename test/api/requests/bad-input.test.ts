@@ -38,9 +38,11 @@ async function innerNamesOf(world: World): Promise<InnerNames> {
     role: 'auditor',
     allowed: false,
   })
+  const user = await world.anotherMember()
   return {
     ...(await world.delivery()),
-    user: await world.anotherMember(),
+    user,
+    group: await world.group([user]),
     invitation: await world.invitation(),
     key: await world.memoryKey(),
     tool,

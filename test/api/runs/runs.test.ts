@@ -286,6 +286,8 @@ describe('what waits', () => {
         kind: 'resolution',
         item_index: null,
         approver: 'admin',
+        approvers: [{ role: 'admin', count: 1 }],
+        cannot_be_given: null,
         resolve_with: route,
         attempt: 1,
       }

@@ -62,6 +62,35 @@ export const memberProofs: Proofs = {
   }),
 }
 
+/** Creates a group with this field, or changes the field of an existing group. Returns the group. */
+async function groupWith(world: World, field: object, way: string) {
+  const groups = `${world.path}/groups`
+  const { id } = await world.ok('owner', 'POST', groups, { name: 'g', ...(way === 'POST' ? field : {}) })
+  if (way !== 'POST') await world.ok('owner', 'PATCH', `${groups}/${id}`, field)
+  return world.ok('admin', 'GET', `${groups}/${id}`)
+}
+
+export const groupProofs: Proofs = {
+  name: proof(
+    ['finance', 'legal'],
+    ['finance', 'legal'],
+    async (world, name, way) => (await groupWith(world, { name }, way)).name,
+  ),
+  description: proof(
+    ['one', 'two'],
+    ['one', 'two'],
+    async (world, description, way) => (await groupWith(world, { description }, way)).description,
+  ),
+  'members[]': proof<'member' | 'admin'>(
+    ['member', 'admin'],
+    ['member', 'admin'],
+    async (world, who, way) => {
+      const { members } = await groupWith(world, { members: [world.people[who].userId] }, way)
+      return members[0].role
+    },
+  ),
+}
+
 /** Invites a person who is not a member, or another address. */
 async function invite(world: World, more: object = {}) {
   const { member } = (await World.make(world.api)).people

@@ -92,6 +92,13 @@ async function heldCall(world: World, body: object, way: string) {
   return { before, vote: vote.status, after: await world.ok('admin', 'GET', `/approvals/${id}`) }
 }
 
+/** The groups `finance`, with the admin, and `legal`, with nobody. */
+async function withGroups(world: World): Promise<void> {
+  const groups = `${world.path}/groups`
+  await world.ok('owner', 'POST', groups, { name: 'finance', members: [world.people.admin.userId] })
+  await world.ok('owner', 'POST', groups, { name: 'legal' })
+}
+
 /** A field of a rule that is only information for readers. */
 const shown = (path: string, name: string, body: object): Proofs => ({
   [name]: proof(['one', 'two'], ['one', 'two'], async (world, value, way) => {
@@ -127,6 +134,20 @@ export const ruleProofs: Proofs = {
   ),
   approver: proof(['admin', 'owner'], [200, 403], async (world, approver, way) => {
     return (await heldCall(world, { approver }, way)).vote
+  }),
+  'approver.group': proof(['finance', 'legal'], [200, 403], async (world, group, way) => {
+    await withGroups(world)
+    return (await heldCall(world, { approver: { group } }, way)).vote
+  }),
+  'approvers[].role': proof(['admin', 'owner'], [200, 403], async (world, role, way) => {
+    return (await heldCall(world, { approvers: [{ role, count: 1 }] }, way)).vote
+  }),
+  'approvers[].group': proof(['finance', 'legal'], [200, 403], async (world, group, way) => {
+    await withGroups(world)
+    return (await heldCall(world, { approvers: [{ group, count: 1 }] }, way)).vote
+  }),
+  'approvers[].count': proof([1, 2], ['approved', 'pending'], async (world, count, way) => {
+    return (await heldCall(world, { approvers: [{ role: 'admin', count }] }, way)).after.status
   }),
   approvals_needed: proof([1, 2], ['approved', 'pending'], async (world, approvals_needed, way) => {
     return (await heldCall(world, { approvals_needed }, way)).after.status

@@ -34,6 +34,8 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PATCH /api-keys/{id}': people.keyProofs,
   'POST /organizations': people.organizationProofs,
   'PATCH /organizations/{id}/members/{user}': people.memberProofs,
+  'POST /organizations/{id}/groups': people.groupProofs,
+  'PATCH /organizations/{id}/groups/{group}': people.groupProofs,
   'POST /organizations/{id}/invitations': people.invitationProofs,
   'PUT /memory/{key}': memoryProofs,
   'POST /organizations/{id}/webhooks': services.webhookProofs,

@@ -1,7 +1,7 @@
 import { whenOperators } from '../../../src/policy/operators/index.ts'
 import { samples } from '../../policy/operator-rows.ts'
 import { until } from '../../stack/until.ts'
-import { proof, type Proofs, type Reply, type World } from './world.ts'
+import { nothing, proof, type Proofs, type Reply, type World } from './world.ts'
 
 type Pair = readonly [unknown, unknown]
 type Run = Reply['body']
@@ -201,6 +201,10 @@ export const workflowProofs: Proofs = {
     ...one,
     result: { it },
   })),
+  'definition.run_by[]': proof(['member', 'admin'], [true, false], async (world, name, way) => {
+    const id = await world.workflow({ ...nothing, run_by: [name] }, way)
+    return (await world.execute(id)).status < 400
+  }),
   'definition.categories[]': proof(
     ['financial', 'other'],
     ['awaiting_approval', 'completed'],

@@ -12,10 +12,11 @@ const before = '2026-03-01T11:59:59.999+00:00'
 const after = new Date('2026-03-01T12:00:00.001Z')
 const own = 'run_1/s/-1'
 
-const byAdmin: VoteWithRole = { user_id: 'usr_admin', decision: 'approve', role: 'admin' }
-const byOwner: VoteWithRole = { user_id: 'usr_owner', decision: 'approve', role: 'owner' }
-const byRequester: VoteWithRole = { user_id: 'usr_requester', decision: 'approve', role: 'admin' }
-const oneAdmin: Requirement = { approver: 'admin', needed: 1, allowSelfApproval: false }
+const byAdmin: VoteWithRole = { user_id: 'usr_admin', decision: 'approve', role: 'admin', groups: [] }
+const byOwner: VoteWithRole = { user_id: 'usr_owner', decision: 'approve', role: 'owner', groups: [] }
+const byRequester: VoteWithRole = { user_id: 'usr_requester', decision: 'approve', role: 'admin', groups: [] }
+const one = (role: 'admin' | 'owner') => [{ role, count: 1 }]
+const oneAdmin: Requirement = { seats: one('admin'), needed: 1, allowSelfApproval: false }
 
 interface Case {
   readonly status: ApprovalStatus
@@ -58,8 +59,8 @@ const cases: readonly (readonly [string, Case, ApprovalState])[] = [
   ['was approved without any vote', { status: 'approved' }, 'pending'],
   ['now needs two votes and has one', { ...given, required: { needed: 2 } }, 'pending'],
   ['now needs two votes and has two', { ...given, votes: [byAdmin, byOwner], required: { needed: 2 } }, 'usable'],
-  ['now needs an owner and has an admin', { ...given, required: { approver: 'owner' } }, 'pending'],
-  ['now needs an owner and has one', { ...given, votes: [byOwner], required: { approver: 'owner' } }, 'usable'],
+  ['now needs an owner and has an admin', { ...given, required: { seats: one('owner') } }, 'pending'],
+  ['now needs an owner and has one', { ...given, votes: [byOwner], required: { seats: one('owner') } }, 'usable'],
   ['has a voter who is a member now', { ...given, votes: [{ ...byAdmin, role: 'member' }] }, 'pending'],
   ['has a voter who has left', { ...given, votes: [{ ...byAdmin, role: null }] }, 'pending'],
   ['has the requester’s vote only', { ...given, votes: [byRequester] }, 'pending'],

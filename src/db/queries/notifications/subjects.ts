@@ -1,7 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalKind, ApprovalStatus } from '../../../contract/status.ts'
 import type { Role, SideEffect } from '../../../policy/types.ts'
+import type { HeldSeat } from '../../../policy/seats.ts'
 import type { Risk } from '../../schema/runs.ts'
+import { groupsOfPerson } from '../approvals.ts'
 
 export interface ApprovalRow {
   readonly id: string
@@ -24,8 +26,9 @@ export interface ApprovalRow {
   readonly requested_by: string
   readonly authors: readonly string[]
   readonly requester_email: string
-  readonly approver: 'admin' | 'owner'
+  readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number
+  readonly seats: readonly HeldSeat[] | null
   readonly created_at: Date
   readonly expires_at: Date | null
   readonly votes: readonly {
@@ -33,6 +36,7 @@ export interface ApprovalRow {
     readonly email: string
     /** Now; null if the voter has left. */
     readonly role: Role | null
+    readonly groups: readonly string[]
     readonly decision: 'approve' | 'reject'
     readonly changes_requested: boolean
   }[]
@@ -46,8 +50,10 @@ export const selectApprovalSubjects = (given: {
 }): RawBuilder<ApprovalRow> => sql`
   select a.id, a.kind, a.status, ${given.isOver} as is_over, a.superseded_by, a.run_id,
     a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
-    a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.created_at, a.expires_at,
+    a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.seats,
+    a.created_at, a.expires_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', p.email, 'role', m.role,
+                                                'groups', ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)},
                                                 'decision', v.decision, 'changes_requested', v.changes_requested)
                               order by v.at)
               from approval_votes v join users p on p.id = v.user_id

@@ -3,6 +3,7 @@ import type { Database, Db } from '../../../db/schema/index.ts'
 import type { Context, Reading, Unsealing } from '../../context.ts'
 import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
+import type { Seat } from '../../../policy/seats.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
 import type { ValuesHidden } from '../../access/viewer.ts'
 import { DomainError, notFound } from '../../errors.ts'
@@ -61,8 +62,12 @@ export interface WaitingView {
   readonly item_index: number | null
   readonly tool: string | null
   readonly rule_name: string | null
-  /** The lowest role that may decide. */
-  readonly approver: 'admin' | 'owner'
+  /** The lowest role that may decide. Null if only groups decide. */
+  readonly approver: 'admin' | 'owner' | null
+  /** All of them are needed, by different people. */
+  readonly approvers: readonly Seat[]
+  /** Why nobody can give the approval now, and what to do. */
+  readonly cannot_be_given: string | null
   readonly since: string
   readonly expires_at: string | null
   /** The route that resolves an unknown outcome. Is null for an approval. */

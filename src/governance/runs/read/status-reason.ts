@@ -1,12 +1,15 @@
-import { sql, type Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import { countWaiting, type Waiting } from '../../../db/queries/runs.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { quote } from '../../../policy/text.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
+import { pendingVotes } from '../../../db/queries/approvals.ts'
+import { seatWords } from '../../../policy/seats.ts'
 import {
   countingVotes,
   requirementOf,
   type FirstPeople,
+  type StoredTerms,
   type VoteWithRole,
 } from '../../approvals/requirement.ts'
 import type { Context, Reading } from '../../context.ts'
@@ -18,12 +21,11 @@ type Run = Pick<
   'id' | 'organization_id' | 'status' | 'status_reason' | 'cancel_requested_at' | 'slot'
 >
 
-interface Vote extends VoteWithRole, FirstPeople {
+interface Vote extends VoteWithRole, FirstPeople, StoredTerms {
+  readonly approval_id: string
   readonly run_id: string
   readonly step_id: string | null
   readonly rule_name: string | null
-  readonly approver: 'admin' | 'owner'
-  readonly approvals_needed: number
 }
 
 interface Present {
@@ -73,12 +75,7 @@ async function readFacts(
   const [organization, waiting, votes] = await Promise.all([
     db.selectFrom('organizations').select('settings').where('id', '=', organizationId).executeTakeFirst(),
     countWaiting(ids).execute(db),
-    sql<Vote>`
-      select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, a.authors, v.user_id, v.decision,
-             m.role as role
-      from approvals a join approval_votes v on v.approval_id = a.id
-        left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
-      where a.run_id = any(${ids}::text[]) and a.status = 'pending'`.execute(db),
+    pendingVotes<Vote>(ids).execute(db),
   ])
   return {
     settings: readSettings(organization?.settings ?? {}),
@@ -135,25 +132,37 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
     return `${what} ${isOne ? 'waits' : 'wait, the first'} until ${shownTime(waiting.until)}`
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
-  const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const terms = termsOf(waiting)
+  const who = terms === null ? 'nobody' : seatWords(requirementOf(terms, facts.settings).seats)
   const why = waiting.rule_name === null ? '' : ` (rule ${quote(waiting.rule_name)})`
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
+const termsOf = ({ approver, approvals_needed, seats }: Waiting): StoredTerms | null =>
+  approvals_needed === null ? null : { approver, approvals_needed, seats }
+
 /** For all items; only votes that count now. Example: `1 of 2 votes given, 1 missing (1 for each item)`. */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
-  const { approver, approvals_needed } = waiting
-  if (approver === null || approvals_needed === null) return ''
-  const required = requirementOf({ approver, approvals_needed }, settings)
-  const cast = votes.filter(
-    (vote) =>
-      vote.run_id === waiting.run_id &&
-      vote.step_id === waiting.step_id &&
-      vote.rule_name === waiting.rule_name &&
-      vote.approver === approver &&
-      vote.approvals_needed === approvals_needed,
+  const terms = termsOf(waiting)
+  if (terms === null) return ''
+  const required = requirementOf(terms, settings)
+  const asked = JSON.stringify(terms.seats)
+  const byApproval = Map.groupBy(
+    votes.filter(
+      (vote) =>
+        vote.run_id === waiting.run_id &&
+        vote.step_id === waiting.step_id &&
+        vote.rule_name === waiting.rule_name &&
+        vote.approver === terms.approver &&
+        vote.approvals_needed === terms.approvals_needed &&
+        JSON.stringify(vote.seats) === asked,
+    ),
+    ({ approval_id }) => approval_id,
   )
-  const given = cast.reduce((sum, vote) => sum + countingVotes([vote], vote, required), 0)
+  const given = [...byApproval.values()].reduce(
+    (sum, cast) => sum + (cast[0] === undefined ? 0 : countingVotes(cast, cast[0], required)),
+    0,
+  )
   const needed = required.needed * waiting.count
   const counts = `${given} of ${needed} ${needed === 1 ? 'vote' : 'votes'} given, ${Math.max(0, needed - given)} missing`
   return waiting.count === 1 ? counts : `${counts} (${required.needed} for each item)`

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import {
   resolveRoute,
@@ -5,6 +6,9 @@ import {
   unresolvedPage,
   type UnresolvedRow,
 } from '../../approvals/resolutions.ts'
+import { votesWithStandings } from '../../../db/queries/approvals.ts'
+import { oneAdmin, shownSeats } from '../../../policy/seats.ts'
+import { Chances, type Chance } from '../../approvals/voters.ts'
 import type { Reading } from '../../context.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import type { WaitingView } from './read.ts'
@@ -32,6 +36,7 @@ type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
 const pendingPage = (db: Db, of: Waiting, after = '') =>
   db
     .selectFrom('approvals')
+    .select(votesWithStandings(sql`approvals.id`, sql`approvals.organization_id`).as('votes'))
     .select([
       'id',
       'kind',
@@ -40,6 +45,11 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
       'tool',
       'rule_name',
       'approver',
+      'approvals_needed',
+      'seats',
+      'organization_id',
+      'requested_by',
+      'authors',
       'created_at',
       'expires_at',
     ])
@@ -54,7 +64,8 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
 export function pendingInParts({ db }: Reading, of: Waiting, first?: FirstWaiting): JsonParts {
   return listInParts(async function* (): AsyncGenerator<WaitingView> {
     for (let rows = first?.pending ?? (await pendingPage(db, of)); ;) {
-      for (const row of rows) yield pendingView(row)
+      const chances = new Chances(db)
+      for (const row of rows) yield pendingView(row, await chances.of(row))
       const last = rows.at(-1)
       if (last === undefined || rows.length < mostApprovals) break
       rows = await pendingPage(db, of, last.id)
@@ -63,7 +74,7 @@ export function pendingInParts({ db }: Reading, of: Waiting, first?: FirstWaitin
   })
 }
 
-const pendingView = (row: PendingRow): WaitingView => ({
+const pendingView = (row: PendingRow, { required, cannotBeGiven }: Chance): WaitingView => ({
   kind: row.kind,
   approval_id: row.id,
   step_id: row.step_id,
@@ -71,6 +82,8 @@ const pendingView = (row: PendingRow): WaitingView => ({
   tool: row.tool,
   rule_name: row.rule_name,
   approver: row.approver,
+  approvers: shownSeats(required.seats),
+  cannot_be_given: cannotBeGiven,
   since: row.created_at.toISOString(),
   expires_at: row.expires_at?.toISOString() ?? null,
   resolve_with: null,
@@ -91,6 +104,8 @@ async function* unresolved(
       tool: row.tool,
       rule_name: null,
       approver: 'admin',
+      approvers: oneAdmin,
+      cannot_be_given: null,
       since: (row.sent_at ?? row.created_at).toISOString(),
       expires_at: null,
       resolve_with: resolveRoute(runId, row.step_id),

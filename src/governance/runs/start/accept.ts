@@ -21,8 +21,9 @@ import {
   waitsOver,
   type Exceeded,
 } from '../../limits/run-quota.ts'
+import { refusedToRun, whyMayNotRun } from '../../access/groups.ts'
 import { covers } from '../../access/scopes.ts'
-import { pendingApproval, insertApprovals } from '../../approvals/records.ts'
+import { pendingApproval, requirementFor, insertApprovals } from '../../approvals/records.ts'
 import { noteUse } from '../../files/run-files.ts'
 import { announceRequest } from '../../approvals/moves.ts'
 import type { ApprovalTerms, RunGate } from './gate.ts'
@@ -110,6 +111,9 @@ async function acceptUnderLock(
   const capacity = await runCapacity(tx)
   const { role, isConfirmed } = await now()
   if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
+  const { run_by: runBy } = request.frozen.definition
+  const why = await whyMayNotRun(tx.trx, { ...request.caller, role }, runBy)
+  if (why !== null) throw refusedToRun(why)
   const over =
     capacity.refused ??
     storageOver(tx, request.kept.bytes) ??
@@ -238,7 +242,7 @@ function createRunApproval(
       rule_name: null,
       decision_id: null,
     },
-    terms,
+    requirementFor(terms.seats, tx.policy),
     expiryOf(terms, context.config.runApprovalSeconds),
   )
   const approval = {

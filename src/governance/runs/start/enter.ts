@@ -49,7 +49,7 @@ async function enterByApproval(
   if (found === null) throw new Error(`the run \`${run.id}\` waits for an approval that does not exist`)
   const { votes } = found
   const { analysis, gate } = await planAgain(tx, installation, accepted)
-  const required = requiredNow(found.approval, gate.terms, tx.policy.settings)
+  const required = requiredNow(found.approval, gate.terms, tx.policy)
   const state = approvalState(found.approval, votes, required, tx.now, run.id)
   const isOpen = state === 'pending' || state === 'usable'
   const approval = isOpen ? await tighten(tx, found.approval, required) : found.approval

@@ -6,6 +6,7 @@ import { approvalTerms } from '../../../policy/decide.ts'
 import { namesOfDeciders } from '../../../policy/plan-because.ts'
 import type { PlanAnalysis, StepAnalysis } from '../../../policy/plan.ts'
 import { assessRisk, isAtLeast, sendsOut, sensitive } from '../../../policy/risk.ts'
+import { peopleFor, roleOf, seatWords, withThreshold, type Seat } from '../../../policy/seats.ts'
 import type { Label } from '../../../policy/types.ts'
 
 export interface RunGate {
@@ -17,7 +18,8 @@ export interface RunGate {
 }
 
 export interface ApprovalTerms {
-  readonly approver: 'admin' | 'owner'
+  readonly seats: readonly Seat[]
+  /** The least number of people. */
   readonly needed: number
   /** Is null if the installation's setting applies. */
   readonly expiresAfterSeconds: number | null
@@ -28,8 +30,8 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
   const rules = new Set(steps.flatMap((step) => step.rules.map(({ rule }) => rule)))
   const terms = approvalTerms([...rules])
   return {
-    approver: terms.approver,
-    needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
+    seats: withThreshold(terms.seats, settings.approval_threshold),
+    needed: Math.max(settings.approval_threshold, peopleFor(terms.seats)),
     // A held call may wait for ever (0), but not a whole run: the installation's setting applies there.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
@@ -65,9 +67,13 @@ export function gateOf(
   return {
     risk: { level: risk.level, reasons: [...reasons, ...flagged] },
     terms,
-    waits: `the run waits for approval${terms.approver === 'owner' ? ' by an owner' : ''}: ${why.join('; ')}`,
+    waits: `the run waits for approval${byWhom(terms.seats)}: ${why.join('; ')}`,
   }
 }
+
+/** Nothing for the usual case. */
+const byWhom = (seats: readonly Seat[]): string =>
+  seats.length === 1 && roleOf(seats) === 'admin' ? '' : ` by ${seatWords(seats)}`
 
 /** `most` uses every label that can count when a run starts, `least` only labels that surely count then. */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {

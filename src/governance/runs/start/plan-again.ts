@@ -1,6 +1,7 @@
 import type { ChainTx } from '../../audit/chain-tx.ts'
-import type { ApprovalRecord } from '../../approvals/records.ts'
-import { requirementOf, type Requirement } from '../../approvals/requirement.ts'
+import { requirementFor, type ApprovalRecord } from '../../approvals/records.ts'
+import { requirementOf, storedSeats, termsToStore, type Requirement } from '../../approvals/requirement.ts'
+import { coverSeats, peopleFor, strictest } from '../../../policy/seats.ts'
 import type { JsonObject } from '../../../policy/types.ts'
 import type { UnsealingRuns } from '../../context.ts'
 import type { Installation } from '../../tools/connections.ts'
@@ -62,27 +63,27 @@ export async function planAgain(
 
 /** The stored requirement, or a stricter one if rules or settings are stricter now. */
 export function requiredNow(
-  approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
+  approval: ApprovalRecord,
   terms: ApprovalTerms,
-  settings: ChainTx['policy']['settings'],
+  policy: ChainTx['policy'],
 ): Requirement {
-  const stored = requirementOf(approval, settings)
-  return {
-    ...stored,
-    approver: terms.approver === 'owner' ? 'owner' : stored.approver,
-    needed: Math.max(stored.needed, terms.needed),
-  }
+  const stored = requirementOf(approval, policy.settings)
+  const now = requirementFor(terms.seats, policy)
+  const seats = strictest([...stored.seats, ...now.seats])
+  return { ...stored, seats, needed: Math.max(stored.needed, terms.needed, peopleFor(seats)) }
 }
 
 /** Saves stricter terms in the row, so that votes, lists and messages follow them. */
 export async function tighten(
   tx: ChainTx,
   approval: ApprovalRecord,
-  { approver, needed }: Requirement,
+  required: Requirement,
 ): Promise<ApprovalRecord> {
-  if (approval.approver === approver && approval.approvals_needed >= needed) return approval
-  const terms = { approver, approvals_needed: needed }
-  await tx.trx.updateTable('approvals').set(terms).where('id', '=', approval.id).execute()
+  const isTight = coverSeats(storedSeats(approval), required.seats)
+  if (isTight && approval.approvals_needed >= required.needed) return approval
+  const { seats, ...terms } = termsToStore(required)
+  const set = { ...terms, seats: seats === null ? null : JSON.stringify(seats) }
+  await tx.trx.updateTable('approvals').set(set).where('id', '=', approval.id).execute()
   tx.notice('approval', approval.id)
-  return { ...approval, ...terms }
+  return { ...approval, ...terms, seats }
 }

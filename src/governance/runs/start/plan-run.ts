@@ -54,8 +54,9 @@ export function planRun(
       requesterEmail: requester.email,
     },
   )
+  const toolAccess = policy.toolAccess.of(requester.userId)
   const analysis = analyzePlan(policy.compiled, plan, (call, budget) =>
-    policy.toolAccess.refusal(
+    toolAccess.refusal(
       { ...call, role: requester.role, authorRoles: wanted.authorRoles?.get(call.stepId) },
       budget,
     ),

@@ -2,10 +2,12 @@ import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { kindOf } from '../../../steps/index.ts'
 import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
+import { roleOf, shownSeats, type Seat } from '../../../policy/seats.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { RiskLevel, Verdict, JsonObject } from '../../../policy/types.ts'
 import { filesInput } from '../../../policy/templates.ts'
 import { confirmFirst } from '../../access/address-proof.ts'
+import { whyMayNotRun } from '../../access/groups.ts'
 import type { Caller } from '../../access/identity.ts'
 import { policySnapshot } from '../../audit/combiner.ts'
 import type { ChangingRuns, Configured } from '../../context.ts'
@@ -57,6 +59,8 @@ export interface RunApprovalPreview {
   /** The strictest role and the highest number of votes that a run can need. Null if no run would wait. */
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
+  /** Empty if no run would wait. */
+  readonly approvers: readonly Seat[]
 }
 
 /** Records nothing. Throws `not_found`, or `validation_error` for a bad definition or bad inputs. */
@@ -98,14 +102,14 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
   return {
     verdict: planned.analysis.verdict,
     steps: viewSteps(planned.analysis.steps, {
-      policy,
+      policy: { ...policy, toolAccess: policy.toolAccess.of(caller.userId) },
       role: caller.role,
       authorRoles: rolesOf,
       standingOf,
       kindOf: (id) => kinds.get(id) ?? { kind: '', waits: null },
     }),
     run_approval: approvalView(policy.settings, definition, planned),
-    ...(await executability(context, caller, planned)),
+    ...(await executability(context, caller, planned, definition)),
     unknown_inputs: areInputsComplete ? [] : unknown,
     changed_since_your_last_run: await readChange(context.db, workflowId, changedIn, caller.userId),
   }
@@ -132,6 +136,7 @@ async function executability(
   { db, config }: Configured,
   caller: Caller,
   { analysis }: PlannedRun,
+  { run_by: runBy }: WorkflowDefinition,
 ): Promise<Pick<Preview, 'executable' | 'not_executable_because'>> {
   if (config.people.mustBeConfirmed) {
     const user = await db
@@ -141,6 +146,8 @@ async function executability(
       .executeTakeFirst()
     if (user?.email_verified !== true) return { executable: false, not_executable_because: confirmFirst }
   }
+  const why = await whyMayNotRun(db, caller, runBy)
+  if (why !== null) return { executable: false, not_executable_because: why }
   if (!analysis.definitelyDenied) return { executable: true, not_executable_because: null }
   const { stepId, denied, remedy } = denialOf(analysis)
   return {
@@ -163,7 +170,8 @@ function approvalView(
     highest_risk_level: most.risk.level,
     reasons: least.risk.reasons,
     possible_reasons: possibleReasons(definition, analysis),
-    approver: mayWait ? most.terms.approver : null,
+    approver: mayWait ? roleOf(most.terms.seats) : null,
     approvals_needed: mayWait ? most.terms.needed : null,
+    approvers: mayWait ? shownSeats(most.terms.seats) : [],
   }
 }

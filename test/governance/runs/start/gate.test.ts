@@ -1,3 +1,4 @@
+import { roleOf } from '../../../../src/policy/seats.ts'
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { enterRun } from '../../../../src/governance/runs/start/enter.ts'
@@ -311,6 +312,7 @@ function policyOf(rule: LabelRule, held: string | null) {
                 params: [{ param: '*', operator: 'contains', value: held }],
                 approver: 'owner',
                 approvals_needed: 2,
+                approvers: [{ role: 'owner', count: 2 }],
               },
             ],
       labelRules: [
@@ -352,7 +354,7 @@ type Known = 'none' | 'one' | 'all but the date' | 'all'
 const strictness = ({ waits, risk, terms }: RunGate): number[] => [
   waits === null ? 0 : 1,
   levels.indexOf(risk.level),
-  terms.approver === 'owner' ? 1 : 0,
+  roleOf(terms.seats) === 'owner' ? 1 : 0,
   terms.needed,
 ]
 

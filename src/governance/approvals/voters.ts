@@ -1,0 +1,108 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { groupsOfPerson } from '../../db/queries/approvals.ts'
+import { isRole, roleOf, seatWords, type HeldSeat } from '../../policy/seats.ts'
+import { list } from '../../policy/text.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import type { Role } from '../../policy/types.ts'
+import { readGovernance } from '../audit/policy-cache.ts'
+import {
+  approving,
+  canFillOne,
+  fillSeats,
+  requirementOf,
+  voteRefusal,
+  type Requirement,
+  type StoredTerms,
+  type Voted,
+  type Voter,
+} from './requirement.ts'
+
+export interface PossibleVoter extends Voter {
+  readonly email: string
+  readonly role: Role
+}
+
+/** Everybody of the organization who could fill one of the seats, by mail address. */
+export async function readVoters(
+  db: Db,
+  organizationId: string,
+  seats: readonly HeldSeat[],
+): Promise<readonly PossibleVoter[]> {
+  const ids = seats.flatMap((seat) => (isRole(seat) || seat.id === null ? [] : [seat.id]))
+  const rows = await db
+    .selectFrom('memberships as m')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select(['m.user_id', 'u.email', 'm.role'])
+    .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
+    .where('m.organization_id', '=', organizationId)
+    .where((eb) =>
+      eb.or([
+        sql<boolean>`${roleOf(seats) !== null} and m.role in ('admin', 'owner')`,
+        eb.exists(
+          eb
+            .selectFrom('group_members as g')
+            .select('g.user_id')
+            .whereRef('g.organization_id', '=', 'm.organization_id')
+            .whereRef('g.user_id', '=', 'm.user_id')
+            .where('g.group_id', 'in', ['', ...ids]),
+        ),
+      ]),
+    )
+    .orderBy('u.email')
+    .execute()
+  return rows.filter((person) => canFillOne(person, seats))
+}
+
+/**
+ * Null if these people can still give the approval together with the votes that count. Else one sentence that says
+ * which seats stay empty and what to do.
+ */
+export function whyNobodyCan(
+  people: readonly Voter[],
+  approval: Voted,
+  required: Requirement,
+): string | null {
+  const able = people.filter((person) => voteRefusal(person, approval, required) === null)
+  const all = [...approving(approval.votes, approval, required), ...able]
+  const filled = fillSeats(required.seats, all)
+  const empty = required.seats.flatMap((seat, index) => {
+    const missing = seat.count - (filled[index] ?? 0)
+    return missing > 0 ? [{ ...seat, count: missing }] : []
+  })
+  const number = new Set(all.map(({ user_id }) => user_id)).size
+  if (empty.length === 0 && number >= required.needed) return null
+  const lacks = empty.length === 0 ? `${required.needed - number} more` : seatWords(empty)
+  const remedies = [
+    ...(empty.every(isRole) ? ['give more people a role that decides'] : []),
+    ...(empty.some((seat) => !isRole(seat)) ? ['add members to the group'] : []),
+  ]
+  return `too few people can still vote, so it cannot be approved now: it lacks ${lacks}. An owner can ${list(remedies, 'or')}`
+}
+
+export interface Chance {
+  readonly required: Requirement
+  readonly cannotBeGiven: string | null
+}
+
+/** For many pending approvals: people and settings are read once for each organization and set of seats. */
+export class Chances {
+  readonly #db: Db
+  readonly #settings = new Map<string, Promise<GovernanceSettings>>()
+  readonly #people = new Map<string, Promise<readonly PossibleVoter[]>>()
+
+  constructor(db: Db) {
+    this.#db = db
+  }
+
+  async of(approval: Voted & StoredTerms & { readonly organization_id: string }): Promise<Chance> {
+    const { organization_id: id } = approval
+    const settings = this.#settings.get(id) ?? readGovernance(this.#db, id)
+    this.#settings.set(id, settings)
+    const required = requirementOf(approval, await settings)
+    const key = JSON.stringify([id, required.seats])
+    const people = this.#people.get(key) ?? readVoters(this.#db, id, required.seats)
+    this.#people.set(key, people)
+    return { required, cannotBeGiven: whyNobodyCan(await people, approval, required) }
+  }
+}

@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { inBrowser } from '../support/chromium.ts'
+import { heldCall, signedInAt, violations } from './support.ts'
+
+/* `/console/groups`, and the approval of a group on its page. */
+
+let home: PagesHome
+beforeAll(async () => {
+  home = await startPages()
+})
+afterAll(() => home?.server.close())
+
+const path = '/console/groups'
+const phone = { viewport: { width: 390, height: 844 } }
+const organization = () => `/organizations/${home.server.identities.organization_id}`
+const groups = async () => (await home.call('owner', 'GET', `${organization()}/groups`)).body.data
+const emailOf = (who: 'viewer' | 'member' | 'approver') => home.server.identities.users[who].email
+
+describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+  inBrowser('an owner makes a group, adds and takes out a person, and deletes it', async () => {
+    const { page } = await signedInAt(home.server, 'owner', path, { ...phone, javaScriptEnabled })
+    await page.getByLabel('Name').fill('Finance')
+    await page.getByLabel('Members').fill(emailOf('viewer'))
+    await page.getByRole('button', { name: 'Make the group' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByLabel('Name').getAttribute('aria-invalid')).toBe('true')
+    expect(await page.getByLabel('Members').inputValue()).toBe(emailOf('viewer'))
+    await page.getByLabel('Name').fill('finance')
+    await page.getByRole('button', { name: 'Make the group' }).click()
+    await page.getByRole('heading', { level: 1, name: 'finance' }).waitFor()
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+
+    await page.getByLabel('Address').fill('nobody@larkspur.example')
+    await page.getByRole('button', { name: 'Add to the group' }).click()
+    await page.getByRole('alert').waitFor()
+    await page.getByLabel('Address').fill(emailOf('member'))
+    await page.getByRole('button', { name: 'Add to the group' }).click()
+    await page.getByText('The person is in the group').waitFor()
+    await page.getByRole('button', { name: `Take out ${emailOf('viewer')}` }).click()
+    await page.getByText('The person is not in the group any more').waitFor()
+    expect(await page.getByRole('row', { name: emailOf('viewer') }).count()).toBe(0)
+    expect(await page.getByRole('row', { name: emailOf('member') }).count()).toBe(1)
+
+    await page.locator('summary', { hasText: 'Delete the group' }).click()
+    await page.getByRole('button', { name: 'Delete the group finance' }).click()
+    await page.getByText('The group is deleted').waitFor()
+    expect(await groups()).toEqual([])
+  })
+})
+
+test('an admin sees a group, and changes nothing', async () => {
+  const made = await home.call('owner', 'POST', `${organization()}/groups`, { name: 'seen' })
+  const one = `${path}/${made.body.id}`
+  const text = await home.html(one, 'admin')
+  expect([text.includes('An owner makes and changes groups'), text.includes('Delete the group')]).toEqual([
+    true,
+    false,
+  ])
+  const token = await home.tokenOf('/console/account', 'admin')
+  const refused = await home.post(one, { token, action: 'delete' }, {}, await home.cookieOf('admin'))
+  expect([refused.status, (await groups()).length]).toEqual([403, 1])
+  await home.call('owner', 'DELETE', `${organization()}/groups/${made.body.id}`)
+})
+
+inBrowser(
+  'a viewer in a group finds the approval in the menu, reads who is missing, and approves',
+  async () => {
+    for (const [name, who] of [
+      ['finance', 'viewer'],
+      ['legal', 'approver'],
+    ] as const)
+      // prettier-ignore
+      await home.call('owner', 'POST', `${organization()}/groups`, { name, members: [emailOf(who)] })
+    await home.hold({
+      name: 'pushes wait',
+      tools: ['Bash'],
+      approvers: [
+        { group: 'finance', count: 1 },
+        { group: 'legal', count: 1 },
+      ],
+    })
+    const id = await heldCall(home.server)
+    const { page } = await signedInAt(home.server, 'viewer', '/console/runs', phone)
+    await page.goto(`${home.server.base}/console/`)
+    expect(page.url()).toBe(`${home.server.base}/console/approvals`)
+    await page.goto(`${home.server.base}/console/approvals/${id}`)
+    await page.getByText('1 member of finance').waitFor()
+    expect(await page.locator('main').textContent()).toMatch(/1 member of finance.*nobody so far/s)
+    expect(await violations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Approve', exact: true }).click()
+    await page.getByText('You cannot decide this').waitFor()
+    expect(await page.locator('main').textContent()).toMatch(
+      /1 member of finance.{0,5}: done.*1 member of legal.{0,5}: nobody so far/s,
+    )
+  },
+)
