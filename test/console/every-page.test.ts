@@ -73,7 +73,7 @@ beforeAll(async () => {
     server.identities.users.owner.api_key,
     'POST',
     `/organizations/${server.identities.organization_id}/groups`,
-    { name: 'finance', members: [server.identities.users.viewer.user_id] },
+    { name: 'finance', members: [server.identities.users.member.user_id] },
   )
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,

@@ -40,6 +40,7 @@ describe('signing up', () => {
         personal: true,
         plan: 'free',
         role: 'owner',
+        groups: [],
         slack_account: null,
         slack_claim: null,
       },

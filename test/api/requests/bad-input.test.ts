@@ -224,7 +224,9 @@ describe('values that would change nothing or cannot be meant', () => {
 
 describe('names', () => {
   const nameFields = ['name', 'template_name', 'tags'] as const
-  const withName = withBody.flatMap((route) => {
+  // The name of a group has an alphabet of its own.
+  const free = withBody.filter(({ key }) => !key.includes('/groups'))
+  const withName = free.flatMap((route) => {
     const shape = route.body instanceof z.ZodObject ? route.body.shape : {}
     return nameFields.filter((field) => field in shape).map((field) => [field, route.key] as const)
   })
@@ -391,10 +393,10 @@ describe('objects of another owner', () => {
     test.each([
       ['PATCH', '', { allowed: true, role: 'viewer' }, 404],
       ['PATCH', '?role=viewer', { allowed: true }, 404],
-      ['PATCH', '', { allowed: true, role: 'boss' }, 422],
-      ['PATCH', '?role=boss', { allowed: true }, 422],
+      ['PATCH', '', { allowed: true, role: 'Boss' }, 422],
+      ['PATCH', '?role=Boss', { allowed: true }, 422],
       ['DELETE', '?role=viewer', undefined, 404],
-      ['DELETE', '?role=boss', undefined, 422],
+      ['DELETE', '?role=Boss', undefined, 422],
     ] as const)('%s %s %j: %i', async (method, query, body, status) => {
       const tool = await world.toolPolicy()
       const path = `/organizations/${world.organizationId}/tool-policies/${tool}${query}`
