@@ -90,6 +90,15 @@ export const newestApproval = <Approval>(
     ) as roles, ${groupsByPerson(organizationId, sql`select v.user_id from approval_votes v where v.approval_id = a.id`)} as groups
   from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`
 
+/** What decides whether a person sees the values of these runs. */
+export const readSightFacts = <Facts>(runIds: readonly string[], userId: string): RawBuilder<Facts> => sql`
+  select r.id, r.requester_email, o.settings,
+    ${groupsOfPerson(sql`r.organization_id`, sql`${userId}`)} as groups,
+    (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
+       'approvals_needed', a.approvals_needed, 'seats', a.seats)), '[]') from approvals a where a.run_id = r.id) as approvals
+  from runs r join organizations o on o.id = r.organization_id
+  where r.id = any(${[...runIds]}::text[])`
+
 /** On pending approvals of these runs, with the roles and groups that the voters have now. */
 export const pendingVotes = <Vote>(runIds: readonly string[]): RawBuilder<Vote> => sql`
   select a.id as approval_id, a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.seats, a.requested_by,

@@ -1,7 +1,6 @@
-import { sql } from 'kysely'
 import type { ApprovalKind } from '../../contract/status.ts'
 import type { Db } from '../../db/schema/index.ts'
-import { groupsOfPerson } from '../../db/queries/approvals.ts'
+import { readSightFacts } from '../../db/queries/approvals.ts'
 import { isRole } from '../../policy/seats.ts'
 import { quote } from '../../policy/text.ts'
 import { readSettings } from '../../policy/settings.ts'
@@ -51,13 +50,7 @@ export async function sightsOf(
   for (const run of runs) if (seesAll(run)) sights.set(run.id, everything)
   const others = runs.filter((run) => !seesAll(run)).map(({ id }) => id)
   if (others.length === 0) return sights
-  const { rows } = await sql<Facts>`
-    select r.id, r.requester_email, o.settings,
-      ${groupsOfPerson(sql`r.organization_id`, sql`${viewer.userId}`)} as groups,
-      (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
-         'approvals_needed', a.approvals_needed, 'seats', a.seats)), '[]') from approvals a where a.run_id = r.id) as approvals
-    from runs r join organizations o on o.id = r.organization_id
-    where r.id = any(${others}::text[])`.execute(db)
+  const { rows } = await readSightFacts<Facts>(others, viewer.userId).execute(db)
   for (const facts of rows) sights.set(facts.id, sightBy(viewer, facts))
   return sights
 }
