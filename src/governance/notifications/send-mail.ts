@@ -103,20 +103,20 @@ async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminde
   } catch (error) {
     // The lane was lost, and another worker records the outcome.
     if (!mayLeave) return
-    await settleMail({ id: mail.id, pause: mailPause, ...(await afterFailure(db, mail, error)) }).execute(db)
+    await settleMail({ ...mail, pause: mailPause, ...(await afterFailure(db, mail, error)) }).execute(db)
     throw error
   }
   await atCommitPoint('mail.sent', () =>
-    settleMail({ id: mail.id, pause: 0, state: 'sent', error: null }).execute(db),
+    settleMail({ ...mail, pause: 0, state: 'sent', error: null }).execute(db),
   )
 }
 
 /** The mail may leave from now on (commit point `mail.intent`). false if another worker sends it. */
-function markIntent(db: Db, { id }: DueMail): Promise<boolean> {
+function markIntent(db: Db, { id, attempts }: DueMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
       update notifications set intent_at = clock_timestamp()
-      where id = ${id} and state = 'pending' and intent_at is null`.execute(db)
+      where id = ${id} and state = 'pending' and intent_at is null and attempts = ${attempts}`.execute(db)
     return numAffectedRows === 1n
   })
 }

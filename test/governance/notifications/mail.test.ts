@@ -273,6 +273,27 @@ describe('mails about what waits', () => {
     expect((await rows())[0]).toMatchObject({ state: 'sent', last_error: null })
   })
 
+  test.each([
+    ['is refused for now', true],
+    ['loses its connection', false],
+  ])('a worker that was taken for dead and then %s changes nothing', async (_, isRefused) => {
+    await onlyApprover()
+    await held()
+    await pass(601)
+    const mailer = createMailer(engine.context.config)
+    await sendWith(async (mail, beforeDot) => {
+      await send()
+      if (!isRefused) throw new Error('connection reset')
+      sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 451 }
+      await mailer(mail, beforeDot)
+    })
+    sink.behaviour = { kind: 'accept' }
+    expect((await rows())[0]).toMatchObject({ state: 'sent', last_error: null, sent_at: expect.any(Date) })
+    await pass(61)
+    await send()
+    expect(arrived()).toHaveLength(1)
+  })
+
   test('the lane of an organization sends what is due, and knows when the next mail is', async () => {
     await onlyApprover()
     await held()

@@ -49,9 +49,11 @@ export const nextDueMail = (organizationId: string): RawBuilder<{ readonly due_i
   select extract(epoch from min(next_attempt_at) - clock_timestamp())::float8 as due_in from notifications
   where organization_id = ${organizationId} and channel = 'mail' and state = 'pending' and id = message_id`
 
-/** A mail that stays `pending` is sent again after `pause` seconds. */
+/** Changes nothing if another turn has taken the mail since. One that stays `pending` is sent again after `pause` seconds. */
 export const settleMail = (given: {
   readonly id: string
+  /** The count of this turn's attempt. */
+  readonly attempts: number
   readonly state: 'sent' | 'failed' | 'pending'
   readonly error: string | null
   readonly pause: number
@@ -61,4 +63,4 @@ export const settleMail = (given: {
     shown = case when ${given.state} = 'pending' then shown else wanted end,
     intent_at = case when ${given.state} = 'pending' then null else intent_at end,
     next_attempt_at = clock_timestamp() + make_interval(secs => ${given.pause}::float8)
-  where id = ${given.id}`
+  where id = ${given.id} and state = 'pending' and attempts = ${given.attempts}`
