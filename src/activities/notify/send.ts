@@ -82,7 +82,7 @@ interface Progress {
 async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
   const { context, pace, timing, turn } = sending
   // It was given up earlier, and is due again only because its subject has changed.
-  if (message.state === 'failed') return markDone(context.db, message)
+  if (message.state === 'failed') return markDone(context.db, sending.turn, message)
   const account = accountOf(message)
   if (account === null || !isOfUse(message)) {
     await removeUnsent(context.db, message)
@@ -113,7 +113,13 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
       ...plainText,
     }),
   )
-  await markSent(context.db, message, { ...place, conversation: made.channel, ts: made.ts }, text)
+  await markSent(
+    context.db,
+    sending.turn,
+    message,
+    { ...place, conversation: made.channel, ts: made.ts },
+    text,
+  )
   count(sending, 'sent')
 }
 
@@ -136,7 +142,7 @@ async function look(sending: Sending, message: SentMessage): Promise<void> {
   if (found.kind === 'unclear')
     throw new ToolError('slack_unclear', 'the conversation has too many messages', { retryable: true })
   if (found.kind === 'done') {
-    await markSent(context.db, message, { account, conversation, ts: found.output }, null)
+    await markSent(context.db, sending.turn, message, { account, conversation, ts: found.output }, null)
     return count(sending, 'found')
   }
   const error = 'slack_unknown'
@@ -155,15 +161,15 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account, conversation = '', ts = '' } = message.place ?? {}
   // If the person has left or has linked another account, the message is not edited any more.
-  if (accountOf(message) !== account) return markDone(context.db, message)
+  if (accountOf(message) !== account) return markDone(context.db, sending.turn, message)
   const text = textOf(message, publicBase(context.config))
-  if (hashOfText(text) === message.shownHash) return markUpdated(context.db, message, text)
+  if (hashOfText(text) === message.shownHash) return markUpdated(context.db, sending.turn, message, text)
   const slack = await slackFor(sending)
   await pace.take('update')
   await slack.complete(done, (client) =>
     client.chat.update({ channel: conversation, ts, text, metadata: metadataOf(message.id), ...plainText }),
   )
-  await markUpdated(context.db, message, text)
+  await markUpdated(context.db, sending.turn, message, text)
   count(sending, 'updated')
 }
 

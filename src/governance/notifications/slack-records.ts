@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { hasLane } from '../../db/queries/lanes.ts'
+import { hasLane, wakeLanes } from '../../db/queries/lanes.ts'
 import { markMessageIntent } from '../../db/queries/notifications/messages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { createHash } from 'node:crypto'
@@ -65,6 +65,7 @@ export async function markIntent(
 /** Commit point `notification.sent`. `text` is null if an earlier attempt sent it: it will be edited. */
 export async function markSent(
   db: Db,
+  turn: Turn,
   message: Named,
   place: NotificationPlace,
   text: string | null,
@@ -84,18 +85,23 @@ export async function markSent(
           : { shown: message.wanted, shown_hash: hashOfText(text) }),
       })
       .where('id', '=', message.id)
+      .where(isTurn(turn))
       .execute(),
   )
 }
 
-/** Commit point `notification.updated`. */
+/**
+ * Commit point `notification.updated`. If the lane was lost, the text may have arrived after that of the next turn, so
+ * the message is edited once more.
+ */
 export async function markUpdated(
   db: Db,
+  turn: Turn,
   message: { readonly id: string; readonly wanted: number; readonly shownHash: string | null },
   text: string,
 ): Promise<void> {
   const hash = hashOfText(text)
-  await atCommitPoint('notification.updated', () =>
+  const { numUpdatedRows } = await atCommitPoint('notification.updated', () =>
     db
       .updateTable('notifications')
       .set({
@@ -106,13 +112,35 @@ export async function markUpdated(
         ...(hash === message.shownHash ? {} : { state: 'updated' as const }),
       })
       .where('id', '=', message.id)
-      .execute(),
+      .where(isTurn(turn))
+      .executeTakeFirst(),
   )
+  if (numUpdatedRows > 0n || hash === message.shownHash) return
+  await db.transaction().execute(async (trx) => {
+    await trx
+      .updateTable('notifications')
+      .set({
+        wanted: sql<number>`wanted + 1`,
+        shown_hash: null,
+        next_attempt_at: sql<Date>`clock_timestamp()`,
+      })
+      .where('id', '=', message.id)
+      .execute()
+    const { organizationId } = turn
+    await wakeLanes(sql`values ('slack', ${organizationId}, ${organizationId}, clock_timestamp())`).execute(
+      trx,
+    )
+  })
 }
 
 /** It needs no work until its next change. */
-export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
-  await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
+export async function markDone(db: Db, turn: Turn, { id, wanted }: Named): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({ shown: wanted })
+    .where('id', '=', id)
+    .where(isTurn(turn))
+    .execute()
 }
 
 /** SQL: a process that has lost its lane must not overwrite the records of others. */

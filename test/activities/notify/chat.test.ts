@@ -8,6 +8,7 @@ import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { revokeConnection } from '../../../src/governance/connections/connections.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { until } from '../../stack/until.ts'
 import type { Fault } from '../../support/fault-proxy.ts'
 
 /* Messages from the rows to a stand-in for Slack that keeps state. */
@@ -189,6 +190,42 @@ describe('a message', () => {
       await home.engine.settings({ slack_approval_notifications: true })
     }
   })
+
+  test('shows the decision also if an edit of a process that lost its lane arrives later', () =>
+    withTwoVotes(async () => {
+      const { context } = home.engine
+      const id = await home.hold()
+      await home.settle()
+      const late = Promise.withResolvers<Fault>()
+      let edits = 0
+      home.proxy.choose = (_, path) => {
+        if (path !== '/chat.update') return 'pass'
+        edits += 1
+        return late.promise
+      }
+      await home.engine.vote(id, 'admin')
+      await home.plan()
+      const before = home.send(home.engine.another())
+      await until('the first process edits', () => edits > 0)
+      home.proxy.choose = () => 'pass'
+      await home.engine.vote(id, 'approver')
+      await home.plan()
+      await context.pool.query(
+        `update lanes set turn = 'gone', leased_until = now() - interval '1 second' where kind = 'slack'`,
+      )
+      const after = home.send()
+      await home.quiet()
+      const decided = await copies(id)
+      late.resolve('pass')
+      await before.stop()
+      await home.quiet()
+      await until('the late edits are undone', async () => {
+        const shown = await rows()
+        return shown.every(({ shown, wanted }) => shown === wanted)
+      })
+      expect(await copies(id)).toEqual(decided)
+      await after.stop()
+    }))
 
   test('to an account that was unlinked or deactivated in the chat says nothing more', async () => {
     const id = await home.hold()
