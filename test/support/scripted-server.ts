@@ -25,7 +25,7 @@ export interface Scripted {
 export interface ScriptedServer {
   readonly url: string
   readonly arrived: Arrived[]
-  answer: (request: Arrived) => Scripted
+  answer: (request: Arrived) => Scripted | Promise<Scripted>
   close(): Promise<void>
 }
 
@@ -33,11 +33,11 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
+    request.on('end', async () => {
       const { method = '', url: path = '', headers } = request
       const arrived = { method, path, headers, body: Buffer.concat(chunks).toString() }
       scripted.arrived.push(arrived)
-      const { status, headers: own = {}, body, write } = scripted.answer(arrived)
+      const { status, headers: own = {}, body, write } = await scripted.answer(arrived)
       const text = typeof body === 'string' ? body : JSON.stringify(body)
       response.writeHead(status, { 'content-type': 'application/json', ...own })
       if (write === undefined) response.end(text)

@@ -56,7 +56,8 @@ async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): 
     const waits = await recordAttempt(context, webhook.id, delivery, attempt)
     context.metrics.webhookAttempts.inc({ result: attempt.delivered ? 'delivered' : 'failed' })
     if (attempt.delivered) continue
-    await disableFailing(context, webhook, attempt, waits)
+    if (waits !== null)
+      await disableFailing(context, { ...webhook, target_sealed: delivery.target_sealed }, attempt, waits)
     return { ...(await restOf(context, webhook.id)), hasFailed: true, pause: attempt.retryAfter ?? 0 }
   }
   const { dueIn } = await restOf(context, webhook.id)
@@ -68,16 +69,20 @@ async function restOf({ db }: Reading, webhookId: string): Promise<Rest> {
   return { dueIn: row?.due_in ?? null }
 }
 
-/** Commit point `webhook.record`. Returns the seconds since the first of the failures after the last success. */
+/**
+ * Commit point `webhook.record`. Returns the seconds since the first of the failures after the last success; null if the
+ * webhook got another address or secret since.
+ */
 async function recordAttempt(
   { db }: Reading,
   webhookId: string,
-  { id }: Pick<DueDelivery, 'id'>,
+  { id, target_sealed: target }: Pick<DueDelivery, 'id' | 'target_sealed'>,
   { delivered, status, error, retryAfter }: Attempt,
-): Promise<number> {
+): Promise<number | null> {
   const { rows } = await atCommitPoint('webhook.record', () =>
     recordDeliveryAttempt({
       webhookId,
+      target,
       deliveryId: id,
       delivered,
       status,
@@ -86,7 +91,7 @@ async function recordAttempt(
       retries: messagePauses,
     }).execute(db),
   )
-  return rows[0]?.waits ?? 0
+  return rows[0]?.waits ?? null
 }
 
 /** Failing attempts for so long turn a webhook off. */
@@ -98,7 +103,7 @@ const disableSeconds = 3 * 24 * 3_600
  */
 async function disableFailing(
   { combiner }: Changing,
-  webhook: Pick<WebhookRow, 'id' | 'organization_id'>,
+  webhook: Pick<WebhookRow, 'id' | 'organization_id' | 'target_sealed'>,
   { isGone, error }: Pick<Attempt, 'isGone' | 'error'>,
   waits: number,
 ): Promise<void> {
@@ -111,6 +116,7 @@ async function disableFailing(
       .updateTable('webhooks')
       .set({ active: false, disabled_reason: reason })
       .where('id', '=', webhook.id)
+      .where('target_sealed', '=', webhook.target_sealed)
       .where('active', '=', true)
       .returning('host')
       .executeTakeFirst()

@@ -356,6 +356,19 @@ describe('the sender', () => {
       expect(await rowOf(id)).toMatchObject({ active: true, disabled_reason: null })
     })
 
+    test('at its old address says nothing about the new one', async () => {
+      const { id } = await answered(410)
+      const answer = Promise.withResolvers<{ status: number }>()
+      receiver.answer = () => answer.promise
+      const sending = send()
+      await until('the message has arrived', () => receiver.arrived.length > 0)
+      const other = `${receiver.url}/other`
+      await changeWebhook(engine.context, engine.caller('owner'), id, { url: other })
+      answer.resolve({ status: 410 })
+      await sending
+      expect(await rowOf(id)).toMatchObject({ active: true, disabled_reason: null, failing_since: null })
+    })
+
     test('for three days is turned off', async () => {
       const { id } = await answered(500)
       await publish()

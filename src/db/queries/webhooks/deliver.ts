@@ -27,9 +27,13 @@ export const nextDueTime = (webhookId: string): RawBuilder<{ readonly due_in: nu
   from webhooks w join webhook_deliveries d on d.webhook_id = w.id
   where w.id = ${webhookId} and w.active and d.state = 'waiting' and d.give_up_at > clock_timestamp()`
 
-/** Returns the seconds since the first failure after the last success. */
+/**
+ * Returns the seconds since the first failure after the last success. No row if the webhook got another address or secret
+ * since: the attempt says nothing about it.
+ */
 export const recordDeliveryAttempt = (given: {
   readonly webhookId: string
+  readonly target: Buffer
   readonly deliveryId: string
   readonly delivered: boolean
   readonly status: number | null
@@ -51,6 +55,6 @@ export const recordDeliveryAttempt = (given: {
     where id = ${given.deliveryId} and state = 'waiting'
   )
   update webhooks set failing_since = case when ${given.delivered} then null else coalesce(failing_since, clock_timestamp()) end
-  where id = ${given.webhookId}
+  where id = ${given.webhookId} and target_sealed = ${given.target}
   returning coalesce(extract(epoch from clock_timestamp() - failing_since), 0)::float8 as waits`
 }
