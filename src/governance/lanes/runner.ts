@@ -217,7 +217,8 @@ class KindRunner {
     // Not in the past: lanes with more to do come after those that have waited longer.
     const due = rest.dueIn === null ? null : Math.max(0, rest.dueIn)
     const ailing = failures > 0 || rest.isSlow === true || (isCut && isAiling)
-    const error = rest.error?.slice(0, 500) ?? null
+    // PostgreSQL takes neither half a character nor a NUL, and would refuse the ends of all these turns.
+    const error = rest.error?.slice(0, 500).toWellFormed().replaceAll('\0', '') ?? null
     const done = rest.isDone ?? false
     this.#ended.push({ id: lane.id, turn: lane.turn, due, pause, failures, ailing, error, done })
     if (due !== null) this.#lookIn(Math.max(due, pause) * 1_000)

@@ -131,6 +131,20 @@ describe('a lane', () => {
   })
 })
 
+test.each([
+  ['half a character', `${'x'.repeat(499)}\u{1F600}`],
+  ['a NUL', 'a\u0000b'],
+])('an error with %s does not keep other turns from ending', async (_, error) => {
+  run(async ({ id }) => (id === 'broken' ? { dueIn: 0, hasFailed: true, error } : { ...rest, isDone: true }))
+  await wakeLanes(
+    sql`select 'webhook', id, ${engine.organizationId}, clock_timestamp() from unnest(array['broken', 'a', 'b']) as t(id)`,
+  ).execute(engine.context.db)
+  await until('the turns have ended', async () => {
+    const { rows } = await engine.context.pool.query('select id, failures, turn from lanes')
+    return JSON.stringify(rows) === JSON.stringify([{ id: 'broken', failures: 1, turn: null }])
+  })
+})
+
 describe('messages to Temporal', () => {
   /** The first turn of `a` lasts until `end` is called. */
   async function withOneThatHangs(lookMilliseconds: number) {
