@@ -33,4 +33,6 @@ class Importer:
         return SOURCES.get(sys.modules[name].__spec__.origin)
 
 
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # the folder of this file: a module of Python is not taken from a folder of downloads
 sys.meta_path.insert(0, Importer)

@@ -1,5 +1,13 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test, afterEach, beforeAll } from '@jest/globals'
@@ -35,6 +43,19 @@ test('`--version` states the checksum that the service lists', () => {
   const { stdout } = spawnSync(python, ['-I', '-S', hookFile, '--version'], { encoding: 'utf8' })
   const sha256 = adapters().get('service_hook.py')?.sha256
   expect(stdout.replace(/\d+\.\d+\.\d+/, 'VERSION')).toBe(`service_hook.py VERSION, sha256 ${sha256}\n`)
+})
+
+test('a module of Python is not taken from the folder in which the adapter lies', () => {
+  const folder = temporaryFolder()
+  const file = join(folder, 'service_hook.py')
+  copyFileSync(hookFile, file)
+  for (const name of ['hashlib', 'json', 'argparse', 'os'])
+    writeFileSync(join(folder, `${name}.py`), 'raise SystemExit("shadowed")\n')
+  for (const args of [['--version'], ['install', '--help']]) {
+    const { stdout, stderr, status } = spawnSync(python, [file, ...args], { cwd: folder, encoding: 'utf8' })
+    expect([status, stderr]).toEqual([0, ''])
+    expect(stdout).toContain('service_hook.py')
+  }
 })
 
 test('a call loads neither `install` nor `doctor`, and its own client only', () => {
