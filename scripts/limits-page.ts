@@ -117,6 +117,10 @@ const definitions: Rows = [
   ['template of a `for_each`', characters('WorkflowStep.for_each')],
   ['categories', numberAt('WorkflowDefinition.categories.maxItems')],
   [
+    '`readers`, `run_by`',
+    `${sameAt('WorkflowDefinition.readers.maxItems', 'WorkflowRequest.readers.maxItems')}, ${sameAt('WorkflowDefinition.run_by.maxItems', 'WorkflowRequest.run_by.maxItems')}`,
+  ],
+  [
     'name of a workflow or a template',
     `${sameAt('WorkflowRequest.name.maxLength', 'TemplateRequest.template_name.maxLength')} characters`,
   ],

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { whenOperators } from '../policy/operators/index.ts'
-import { categorySlug, nameField, textField } from '../policy/text.ts'
+import { categorySlug, groupName, nameField, textField } from '../policy/text.ts'
 import { kindFields, kindIssue } from '../steps/index.ts'
 import { inputTypes } from './forms.ts'
 import { jsonValue } from './json.ts'
@@ -52,6 +52,17 @@ const step = z
   })
   .overwrite((given) => (given.tool === undefined ? given : { ...given, params: given.params ?? {} }))
 
+/** Groups whose members see the values of the version's runs. */
+export const readers = z.array(groupName).max(20)
+
+/** Roles and names of groups. Without it, every member may start runs. */
+export const runBy = z
+  .array(
+    z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be a role or the name of a group, such as `finance`'),
+  )
+  .min(1, 'name at least one role or group or leave it out')
+  .max(20)
+
 /** `checkDefinition` checks references, tools and the graph. */
 export const workflowDefinition = z.strictObject({
   inputs: z.record(textField(100), inputDeclaration).optional(),
@@ -61,14 +72,8 @@ export const workflowDefinition = z.strictObject({
     .max(mostSteps, `a workflow has at most ${mostSteps.toLocaleString('en-US')} steps`),
   result: z.record(nameField(100), jsonValue).optional(),
   categories: z.array(categorySlug).max(20).optional(),
-  /** Roles and names of groups. Without it, every member may start runs. */
-  run_by: z
-    .array(
-      z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be a role or the name of a group, such as `finance`'),
-    )
-    .min(1, 'name at least one role or group or leave it out')
-    .max(20)
-    .optional(),
+  readers: readers.optional(),
+  run_by: runBy.optional(),
 })
 
 export type WorkflowDefinition = z.infer<typeof workflowDefinition>

@@ -168,7 +168,7 @@ describe('a step’s page', () => {
     const viewer = await main(path, 'viewer')
     expect(viewer).not.toContain('a@b.test')
     expect(viewer).toContain(
-      'The values of a run are shown only to the person who started it, and to admins and owners: ask ',
+      'The values of a run are shown only to the person who started it and admins and owners: ask ',
     )
   })
 })

@@ -58,7 +58,7 @@ describe('migrations', () => {
     },
     {
       what: 'other migrations ran before there was a baseline',
-      sql: "update schema_migrations set name = '0001-identity'; drop table auth_used_codes",
+      sql: "update schema_migrations set name = '0001-identity' where name = '0001-baseline'; drop table auth_used_codes",
       says: ofDevelopment,
     },
     {

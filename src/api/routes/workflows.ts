@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { workflowDefinition } from '../../contract/definition.ts'
+import { readers, runBy, workflowDefinition } from '../../contract/definition.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   changeWorkflow,
@@ -66,11 +66,18 @@ const isProtected = z
   .optional()
   .describe('only an owner sets or clears it; then only admins may change or delete the workflow')
 
+/** They stand in the definition, and may be given beside it. */
+const people = {
+  readers: readers.optional().describe('replaces `definition.readers`'),
+  run_by: runBy.optional().describe('replaces `definition.run_by`'),
+}
+
 export const workflowBody = named('WorkflowRequest', {
   organization_id: z.string().optional(),
   name,
   description: description.default(''),
   definition: workflowDefinition,
+  ...people,
   protected: isProtected,
 })
 export const workflowChanges = z
@@ -78,6 +85,7 @@ export const workflowChanges = z
     name: name.optional(),
     description: description.optional(),
     definition: workflowDefinition.optional(),
+    ...people,
     message: message.optional(),
     protected: isProtected,
   })

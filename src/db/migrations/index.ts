@@ -1,5 +1,6 @@
 import { baseline } from './0001-baseline/index.ts'
 import { groups } from './0002-groups.ts'
+import { readers } from './0004-readers.ts'
 import { seats } from './0003-seats.ts'
 
 /**
@@ -11,6 +12,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0001-baseline', sql: baseline },
   { name: '0002-groups', sql: groups },
   { name: '0003-seats', sql: seats },
+  { name: '0004-readers', sql: readers },
 ]
 
 export interface Migration {

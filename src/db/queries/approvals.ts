@@ -94,6 +94,8 @@ export const newestApproval = <Approval>(
 export const readSightFacts = <Facts>(runIds: readonly string[], userId: string): RawBuilder<Facts> => sql`
   select r.id, r.requester_email, o.settings,
     ${groupsOfPerson(sql`r.organization_id`, sql`${userId}`)} as groups,
+    (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'name', g.name) order by g.name), '[]') from groups g
+     where g.id = any(r.readers)) as readers,
     (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
        'approvals_needed', a.approvals_needed, 'seats', a.seats)), '[]') from approvals a where a.run_id = r.id) as approvals
   from runs r join organizations o on o.id = r.organization_id

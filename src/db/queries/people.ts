@@ -53,6 +53,7 @@ export const namersOfGroup = (
   union all
   select 'workflow', w.name from workflows w
     join workflow_versions v on v.workflow_id = w.id and v.version = w.current_version
-  where w.organization_id = ${organizationId} and w.deleted_at is null and v.definition like '%"run_by"%'
-    and v.definition::jsonb->'run_by' @> ${JSON.stringify([group])}::jsonb
+  where w.organization_id = ${organizationId} and w.deleted_at is null and v.definition ~ '"(run_by|readers)"'
+    and (v.definition::jsonb->'run_by' @> ${JSON.stringify([group])}::jsonb
+      or v.definition::jsonb->'readers' @> ${JSON.stringify([group])}::jsonb)
   order by 1, 2`

@@ -78,6 +78,8 @@ export interface RunsTable {
   /** `queued`: not in Temporal yet. `waits`: for a slot. `taken`: may make calls. null: needs no slot. */
   slot: 'queued' | 'waits' | 'taken' | null
   authors: Generated<string[]>
+  /** Ids of groups whose members see the values of the run. */
+  readers: Generated<string[]>
   /** By another person, and new to the requester at this run; null if there was none. */
   changed_in_version: Generated<number | null>
   /** The cost in units of the currency. Reading it returns the text of a PostgreSQL `numeric`. */

@@ -25,7 +25,7 @@ import {
   type StoredTerms,
   type VoteSettings,
 } from './requirement.ts'
-import { hiddenByApproval } from './sight.ts'
+import { hiddenByApproval, seesLikeDeciders, type Deciding } from './sight.ts'
 import { shownSeats, type Seat } from '../../policy/seats.ts'
 import { groupsOf } from '../access/groups.ts'
 import { readVotes, type VoteView } from './votes.ts'
@@ -113,8 +113,6 @@ export interface ApprovalDetail {
   /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
-
-type Deciding = Viewer & { readonly groups: readonly string[] }
 
 export async function listApprovals(
   context: Unsealing,
@@ -298,9 +296,7 @@ async function shownPreview(
 ): Promise<{ readonly preview?: Preview }> {
   if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
   if (tool === undefined) return {}
-  const state = canFillOne(viewer, storedSeats(row))
-    ? await openState(sealer, row.id, row.state_sealed)
-    : null
+  const state = seesLikeDeciders(viewer, row) ? await openState(sealer, row.id, row.state_sealed) : null
   return { preview: previewOf(tool, params, row.requester_email ?? '', state) }
 }
 

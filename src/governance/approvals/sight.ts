@@ -2,7 +2,7 @@ import type { ApprovalKind } from '../../contract/status.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readSightFacts } from '../../db/queries/approvals.ts'
 import { isRole } from '../../policy/seats.ts'
-import { quote } from '../../policy/text.ts'
+import { list, quote } from '../../policy/text.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { hasRole } from '../access/scopes.ts'
 import { hiddenError, type ValuesHidden, type Viewer } from '../access/viewer.ts'
@@ -35,6 +35,8 @@ interface Facts {
   readonly settings: object
   /** Ids of the viewer's groups. */
   readonly groups: readonly string[]
+  /** The groups that the version that runs names as `readers`. */
+  readonly readers: readonly { readonly id: string; readonly name: string }[]
   readonly approvals: readonly (StoredTerms & { readonly kind: ApprovalKind })[]
 }
 
@@ -65,37 +67,43 @@ export async function sightOf(db: Db, viewer: Viewer, run: Run): Promise<Sight> 
 
 /**
  * A value of one call can stand in an input, in another call and in outputs. So people who may not decide one of the
- * approvals see no values of the run (docs/decisions/0267).
+ * approvals see no values of the run (docs/decisions/0267), but the workflow's readers do if admins may decide it.
  */
-function sightBy(
-  { role }: Viewer,
-  { settings, approvals, groups, requester_email: requester }: Facts,
-): Sight {
+function sightBy({ role }: Viewer, facts: Facts): Sight {
+  const { approvals, groups } = facts
   const isOpen = {
     participants: hasRole(role, 'admin'),
     members: hasRole(role, 'member'),
     everyone: true,
-  }[readSettings(settings).run_values]
+  }[readSettings(facts.settings).run_values]
+  const isReader = facts.readers.some(({ id }) => groups.includes(id))
   const canDecide = (terms: StoredTerms): boolean => canFillOne({ role, groups }, storedSeats(terms))
   const isBarred = !approvals.every(canDecide)
-  if (isOpen && !isBarred) return everything
-  const beyondAdmins = approvals.find(({ approver }) => approver !== 'admin')
-  const [why, seers] =
-    beyondAdmins === undefined
-      ? [
-          isOpen
-            ? 'this run needed an approval, so its values are shown only to'
-            : 'the values of a run are shown only to',
-          'admins and owners',
-        ]
-      : [
-          `an approval of this run needs ${beyondAdmins.approver === 'owner' ? 'an owner' : 'a group'}, so its values are shown only to`,
-          'owners',
-        ]
+  const isClosed = !approvals.every((terms) => canDecide(terms) || isForAdmins(terms))
+  if ((isOpen && !isBarred) || (isReader && !isClosed)) return everything
   return {
     inputs: approvals.some((terms) => terms.kind === 'run' && canDecide(terms)),
-    hidden: { reason: `${why} the person who started it, and to ${seers}`, ask: [requester, seers] },
+    hidden: hiddenBy(facts, isOpen),
     isBarred,
+  }
+}
+
+const isForAdmins = (terms: StoredTerms): boolean =>
+  storedSeats(terms).every((seat) => isRole(seat) && seat.role === 'admin')
+
+function hiddenBy({ approvals, readers, requester_email: requester }: Facts, isOpen: boolean): ValuesHidden {
+  const strict = approvals.find((terms) => !isForAdmins(terms))
+  const why =
+    strict !== undefined
+      ? `an approval of this run needs ${strict.approver === 'owner' ? 'an owner' : 'a group'}, so its values are shown only to`
+      : isOpen
+        ? 'this run needed an approval, so its values are shown only to'
+        : 'the values of a run are shown only to'
+  const seers = strict === undefined ? 'admins and owners' : 'owners'
+  const named = strict === undefined ? readers.map(({ name }) => `the group ${quote(name)}`) : []
+  return {
+    reason: `${why} ${list(['the person who started it', seers, ...named], 'and')}`,
+    ask: [requester, seers, ...named],
   }
 }
 
@@ -119,14 +127,17 @@ interface Decided extends StoredTerms {
   readonly requester_email: string | null
 }
 
-/** `groups`: the ids of the viewer's groups. Null: the viewer sees what the approval shows. */
-export function hiddenByApproval(
-  viewer: Viewer & { readonly groups: readonly string[] },
-  approval: Decided,
-): ValuesHidden | null {
-  const seats = storedSeats(approval)
-  if (viewer.userId === approval.requested_by || canFillOne(viewer, seats)) return null
-  const seers = seats.map((seat) =>
+/** With the ids of their groups. */
+export type Deciding = Viewer & { readonly groups: readonly string[] }
+
+/** Owners see what a group decides, and cannot decide it. */
+export const seesLikeDeciders = (viewer: Deciding, terms: StoredTerms): boolean =>
+  viewer.role === 'owner' || canFillOne(viewer, storedSeats(terms))
+
+/** Null: the viewer sees what the approval shows. */
+export function hiddenByApproval(viewer: Deciding, approval: Decided): ValuesHidden | null {
+  if (viewer.userId === approval.requested_by || seesLikeDeciders(viewer, approval)) return null
+  const seers = storedSeats(approval).map((seat) =>
     !isRole(seat)
       ? `members of ${quote(seat.group)}`
       : seat.role === 'owner'
@@ -134,7 +145,11 @@ export function hiddenByApproval(
         : 'admins and owners',
   )
   return {
-    reason: 'what an approval covers is shown only to the person who asked, and to those who may decide it',
-    ask: [...(approval.requester_email === null ? [] : [approval.requester_email]), ...seers],
+    reason:
+      'what an approval covers is shown only to the person who asked, those who may decide it, and owners',
+    ask: [
+      ...(approval.requester_email === null ? [] : [approval.requester_email]),
+      ...new Set([...seers, ...(seers.includes('admins and owners') ? [] : ['owners'])]),
+    ],
   }
 }

@@ -38,13 +38,16 @@ export interface WorkflowView extends WorkflowSummary {
   readonly warnings?: readonly ErrorDetail[]
 }
 
-export interface WorkflowInput {
+/** They stand in the definition too, and replace what it says. */
+type People = { readonly [Name in 'readers' | 'run_by']?: WorkflowDefinition[Name] }
+
+export interface WorkflowInput extends People {
   readonly name: string
   readonly description: string
   readonly definition: WorkflowDefinition
   readonly protected?: boolean | undefined
 }
-export interface WorkflowChange {
+export interface WorkflowChange extends People {
   readonly protected?: boolean | undefined
   readonly name?: string | undefined
   readonly description?: string | undefined
@@ -59,19 +62,26 @@ export async function createWorkflow(
   input: WorkflowInput,
   once: Once | null = null,
 ): Promise<WorkflowView> {
-  requireSound(input.definition)
+  const definition = withPeople(input.definition, input)
+  requireSound(definition)
   const id = newId('workflow')
   return growAs(context, caller, 'org.change', {
     action: 'create',
-    bytes: JSON.stringify(input.definition).length,
+    bytes: JSON.stringify(definition).length,
     async work(tx, now) {
       const present = await now()
       if (input.protected === true) requireRole(present.role, 'owner')
-      const saved = await insertWorkflow(tx, present, id, input)
-      return keepMade(once, tx, { ...saved, ...warningsOf(context, tx, caller, input.definition) })
+      const saved = await insertWorkflow(tx, present, id, { ...input, definition })
+      return keepMade(once, tx, { ...saved, ...warningsOf(context, tx, caller, definition) })
     },
   })
 }
+
+const withPeople = (definition: WorkflowDefinition, { readers, run_by }: People): WorkflowDefinition => ({
+  ...definition,
+  ...(readers === undefined ? {} : { readers }),
+  ...(run_by === undefined ? {} : { run_by }),
+})
 
 /** `from` is the template's version that it is made of, and `message` names it. */
 export async function insertWorkflow(
@@ -127,7 +137,7 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
   return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
 }
 
-/** A definition becomes a new version, even if it is the same. Without a field, nothing is written. */
+/** A definition, `readers` or `run_by` become a new version, even if they are the same. Without a field, nothing is written. */
 export async function changeWorkflow(
   context: Changing,
   caller: Caller,
@@ -142,8 +152,9 @@ export async function changeWorkflow(
       const row = await lockWorkflow(tx, id)
       const present = await now()
       requireChangeable(row, present, change.protected)
-      if (isEmpty(change)) return summaryOf(row)
-      const version = change.definition === undefined ? row.current_version : row.current_version + 1
+      if (isEmpty(change)) return { ...summaryOf(row), definition: null }
+      const definition = await definitionAfter(tx, row, change)
+      const version = definition === null ? row.current_version : row.current_version + 1
       const changed = {
         name: change.name ?? row.name,
         description: change.description ?? row.description,
@@ -152,25 +163,34 @@ export async function changeWorkflow(
         updated_at: tx.now,
       }
       await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
-      if (change.definition !== undefined)
+      if (definition !== null)
         await deploy(tx, present, {
           id,
           version,
-          definition: change.definition,
+          definition,
           message: change.message ?? '',
-          origin: await originOf(tx.trx, id, { current: row.current_version, definition: change.definition }),
+          origin: await originOf(tx.trx, id, { current: row.current_version, definition }),
         })
       const protection = changed.protected === row.protected ? {} : { protected: changed.protected }
-      if (change.definition === undefined || changed.protected !== row.protected)
+      if (definition === null || changed.protected !== row.protected)
         appendWorkflowEvent(tx, caller, id, 'update', protection)
-      const warnings =
-        change.definition === undefined ? {} : warningsOf(context, tx, caller, change.definition)
-      return { ...summaryOf({ ...row, ...changed }), ...warnings }
+      const warnings = definition === null ? {} : warningsOf(context, tx, caller, definition)
+      return { ...summaryOf({ ...row, ...changed }), ...warnings, definition }
     },
   })
   // As of this change, even if another one has been saved meanwhile.
-  const definition = change.definition ?? (await readDefinition(context.db, id, saved.version))
-  return { ...saved, definition }
+  return { ...saved, definition: saved.definition ?? (await readDefinition(context.db, id, saved.version)) }
+}
+
+/** Null without a new version. */
+async function definitionAfter(
+  tx: ChainTx,
+  { id, current_version: current }: Selectable<WorkflowsTable>,
+  change: WorkflowChange,
+): Promise<WorkflowDefinition | null> {
+  const { definition, readers, run_by } = change
+  if (definition === undefined && readers === undefined && run_by === undefined) return null
+  return withPeople(definition ?? (await readDefinition(tx.trx, id, current)), change)
 }
 
 /** A version never changes, so it needs no lock. */
@@ -212,8 +232,8 @@ export async function deleteWorkflow(context: Acting, caller: Caller, id: string
   })
 }
 
-const isEmpty = ({ name, description, definition, protected: isProtected }: WorkflowChange): boolean =>
-  [name, description, definition, isProtected].every((field) => field === undefined)
+const isEmpty = (change: WorkflowChange): boolean =>
+  Object.values(change).every((field) => field === undefined)
 
 /** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
 export function requireChangeable(
@@ -238,7 +258,7 @@ export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<
   return row
 }
 
-/** The caller's role is the one that was read under the lock. */
+/** The caller's role is the one that was read under the lock. Throws `validation_error` for readers that do not exist. */
 export async function deploy(
   tx: ChainTx,
   caller: Caller,
@@ -280,18 +300,23 @@ export async function deploy(
   })
 }
 
-/** Nobody could start it. */
+/** Nobody could start it, or read its values. */
 function refuseUnknownNames(
   { policy, organizationId }: ChainTx,
-  { run_by: names = [] }: WorkflowDefinition,
+  { run_by = [], readers = [] }: WorkflowDefinition,
 ): void {
-  const index = names.findIndex((name) => !isRoleName(name) && !policy.groups.has(name))
-  if (index < 0) return
-  throw errorAt(
-    'validation_error',
-    `definition.run_by.${index}`,
-    `\`${names[index]}\` is no role, and there is no such group: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
-  )
+  for (const [field, names] of Object.entries({ run_by, readers })) {
+    const index = names.findIndex(
+      (name) => !(field === 'run_by' && isRoleName(name)) && !policy.groups.has(name),
+    )
+    if (index < 0) continue
+    const what = field === 'run_by' ? 'is no role, and there is no such group' : 'is no group'
+    throw errorAt(
+      'validation_error',
+      `definition.${field}.${index}`,
+      `\`${names[index]}\` ${what}: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
+    )
+  }
 }
 
 const workflowEvents = {

@@ -233,7 +233,7 @@ describe('the page of an approval', () => {
       [
         await home.bystanderCookie(),
         [
-          'What an approval covers is shown only to the person who asked, and to those who may decide it',
+          'What an approval covers is shown only to the person who asked, those who may decide it, and owners',
           'You cannot decide this',
           'You need the role admin to decide this approval.',
         ],

@@ -119,7 +119,29 @@ const when = (name: string, values: Pair, effects: Pair, over: (value: never) =>
     stepsOf({ when: { value: 'abc', operator: 'equals', compare: 'abc', ...over(value) } }),
   )
 
+/** Whether a member of the group `auditors` sees the values of an admin's run. */
+async function auditorSees(world: World, definition: object, way: string, more: object = {}) {
+  const groups = { auditors: [world.people.member.userId], others: [] }
+  for (const [name, members] of Object.entries(groups))
+    await world.ok('owner', 'POST', `${world.path}/groups`, { name, members })
+  const id = await world.workflow(definition, way, more)
+  const run = await world.ok('admin', 'POST', `/workflows/${id}/execute?wait=0`, {})
+  return 'inputs' in (await world.ok('member', 'GET', `/runs/${run.execution_id}`))
+}
+const auditors = ['auditors', 'others'] as const
+const starters = ['member', 'admin'] as const
+
 export const workflowProofs: Proofs = {
+  'readers[]': proof(auditors, [true, false], (world, name, way) =>
+    auditorSees(world, nothing, way, { readers: [name] }),
+  ),
+  'definition.readers[]': proof(auditors, [true, false], (world, name, way) =>
+    auditorSees(world, { ...nothing, readers: [name] }, way),
+  ),
+  'run_by[]': proof(starters, [true, false], async (world, name, way) => {
+    const id = await world.workflow(nothing, way, { run_by: [name] })
+    return (await world.execute(id)).status < 400
+  }),
   organization_id: proof(['own', 'other'], [201, 404], async (world, which) => {
     const organization_id = which === 'own' ? world.id : 'org_none'
     const body = { organization_id, name: 'w', definition: one }
@@ -201,7 +223,7 @@ export const workflowProofs: Proofs = {
     ...one,
     result: { it },
   })),
-  'definition.run_by[]': proof(['member', 'admin'], [true, false], async (world, name, way) => {
+  'definition.run_by[]': proof(starters, [true, false], async (world, name, way) => {
     const id = await world.workflow({ ...nothing, run_by: [name] }, way)
     return (await world.execute(id)).status < 400
   }),

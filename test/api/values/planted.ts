@@ -21,8 +21,10 @@ export const rows = {
   run: 'a run',
   heldRun: 'a run with an approval that an admin may decide',
   ownersRun: 'a run with an approval that needs an owner',
+  groupsRun: 'a run with an approval that a group decides',
   approval: 'an approval that an admin may decide',
   ownersApproval: 'an approval that needs an owner',
+  groupsApproval: 'an approval that a group decides',
   memory: 'a value in memory',
   restricted: 'a value in memory with a restricted label',
 } as const
@@ -30,7 +32,7 @@ export type Row = keyof typeof rows
 
 export interface PlantedRun {
   readonly id: string
-  readonly row: 'run' | 'heldRun' | 'ownersRun'
+  readonly row: 'run' | 'heldRun' | 'ownersRun' | 'groupsRun'
   /** Null if the call was not held. */
   readonly approvalId: string | null
   readonly values: Readonly<Record<'input' | 'output' | 'result' | 'item' | 'detail' | 'param', string>>
@@ -56,11 +58,11 @@ const definition = {
   ],
 }
 
-type People = Readonly<Record<'asker' | 'owner', Person>>
+type People = Readonly<Record<'asker' | 'owner' | 'reader' | 'grouped', Person>>
 
 /** `asker` starts the runs and writes the values. */
 export async function plant(server: TestServer, organizationId: string, people: People): Promise<Planted> {
-  const send = async (by: keyof People, method: string, path: string, body?: unknown) => {
+  const send = async (by: 'asker' | 'owner', method: string, path: string, body?: unknown) => {
     const answer = await server.call(people[by].key, method, path, body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
     return answer.body
@@ -69,20 +71,36 @@ export async function plant(server: TestServer, organizationId: string, people: 
   await send('owner', 'PATCH', `${ours}/governance`, { approvals_enabled: true })
   const webhook = { url: 'http://127.0.0.1:9/hook', events: chosenEvents }
   const { id: webhookId } = await send('owner', 'POST', `${ours}/webhooks`, webhook)
-  for (const approver of ['admin', 'owner'])
+  for (const [name, part] of [
+    ['auditors', 'reader'],
+    ['finance', 'grouped'],
+  ] as const)
+    // prettier-ignore
+    await send('owner', 'POST', `${ours}/groups`, { name, members: [people[part].userId] })
+  for (const [name, approver] of [
+    ['admin', 'admin'],
+    ['owner', 'owner'],
+    ['finance', { group: 'finance' }],
+  ] as const)
+    // prettier-ignore
     await send('owner', 'POST', `${ours}/rules`, {
-      ...{ name: `${approver} decides`, verdict: 'require_approval', tools: ['mail_send'], approver },
-      params: [{ param: 'subject', operator: 'equals', value: approver }],
+      ...{ name: `${name} decides`, verdict: 'require_approval', tools: ['mail_send'], approver },
+      params: [{ param: 'subject', operator: 'equals', value: name }],
     })
   await send('owner', 'POST', `${ours}/rules`, {
     ...{ name: 'agents ask', verdict: 'require_approval', applies_to: ['agents'], tools: ['Bash'] },
   })
-  const { id: workflowId } = await send('asker', 'POST', '/workflows', { name: 'Report', definition })
+  const { id: workflowId } = await send('asker', 'POST', '/workflows', {
+    name: 'Report',
+    definition,
+    readers: ['auditors'],
+  })
   const runs: PlantedRun[] = []
   for (const [row, subject] of [
     ['run', 'nobody'],
     ['heldRun', 'admin'],
     ['ownersRun', 'owner'],
+    ['groupsRun', 'finance'],
   ] as const)
     // prettier-ignore
     runs.push(await plantRun(row, subject))

@@ -24,9 +24,9 @@ import { mark, plant, rows, type Planted, type Row } from './planted.ts'
  */
 
 /** The columns of the table. A reader of the organization next door is a stranger. */
-const parts = ['asker', 'owner', 'admin', 'member', 'viewer', 'stranger'] as const
+const parts = ['asker', 'owner', 'admin', 'reader', 'grouped', 'member', 'viewer', 'stranger'] as const
 type Part = (typeof parts)[number]
-const roleOf: Readonly<Record<Exclude<Part, 'stranger'>, Role>> = { asker: 'member', owner: 'owner', admin: 'admin', member: 'member', viewer: 'viewer' } // prettier-ignore
+const roleOf: Readonly<Record<Exclude<Part, 'stranger'>, Role>> = { asker: 'member', owner: 'owner', admin: 'admin', reader: 'viewer', grouped: 'member', member: 'member', viewer: 'viewer' } // prettier-ignore
 const settings = ['participants', 'members', 'everyone'] as const
 type Setting = (typeof settings)[number]
 
@@ -44,7 +44,9 @@ beforeAll(async () => {
   const { id, owner } = await addOrganization(context)
   organizationId = id
   const made = async (part: Exclude<Part, 'stranger'>) => [part, await addPerson(context, id, roleOf[part])]
-  const others = await Promise.all((['asker', 'admin', 'member', 'viewer'] as const).map(made))
+  const others = await Promise.all(
+    (['asker', 'admin', 'reader', 'grouped', 'member', 'viewer'] as const).map(made),
+  )
   people = { ...Object.fromEntries(others), owner, stranger: (await addOrganization(context)).owner }
   planted = await plant(server, id, people)
 })
@@ -63,11 +65,14 @@ function tableOf(page: string): ReadonlyMap<string, readonly string[]> {
 const table = tableOf(readFileSync('docs/security.md', 'utf8'))
 const head = table.get('Values of') ?? []
 
+const columnOf: Partial<Record<Part, string>> = { asker: 'who asked or wrote', reader: 'in readers', grouped: 'in the group' } // prettier-ignore
+
 /** Whether the table lets this person see the values of the row. */
 function sees(part: Part, row: Row, setting: Setting): boolean {
   if (part === 'stranger') return false
-  const column = head.indexOf(part === 'asker' ? 'who asked or wrote' : part)
-  const cell = table.get(rows[row])?.[column]
+  const cells = table.get(rows[row]) ?? []
+  const cell = cells[head.indexOf(columnOf[part] ?? part)]
+  if (cell === 'by role') return sees(roleOf[part] as Part, row, setting)
   if (cell === 'yes' || cell === 'no') return cell === 'yes'
   const from = settings.findIndex((each) => each === cell)
   if (from < 0) throw new Error(`docs/security.md: ${rows[row]}, ${part}: ${cell}`)
@@ -87,10 +92,12 @@ const ofRuns = (
 ): (() => readonly Shown[]) =>
   () => planted.runs.map(({ id, row, values }) => ({ path: pathOf(id), row, values: names.map((name) => values[name]) })) // prettier-ignore
 
+const approvalRow = { run: 'approval', heldRun: 'approval', ownersRun: 'ownersApproval', groupsRun: 'groupsApproval' } as const // prettier-ignore
+
 const approvals = (pathOf: (id: string) => string): readonly Shown[] => [
   ...planted.runs.flatMap(
     ({ approvalId, row, values }) =>
-    approvalId === null ? [] : [{ path: pathOf(approvalId), row: row === 'heldRun' ? 'approval' : 'ownersApproval', values: [values.param] } as const], // prettier-ignore
+    approvalId === null ? [] : [{ path: pathOf(approvalId), row: approvalRow[row], values: [values.param] } as const], // prettier-ignore
   ),
   { path: pathOf(planted.agentApproval.id), row: 'approval', values: [planted.agentApproval.value] },
 ]
@@ -273,8 +280,7 @@ describe.each(settings)('with `run_values: %s`', (setting) => {
           path,
           ...(mayRead(part, path) ? expected : []),
         ])
-        if (part === 'stranger')
-          expect([path, answer.status]).toEqual([path, path.startsWith('/approvals?') ? 404 : 404])
+        if (part === 'stranger') expect([path, answer.status]).toEqual([path, 404])
         else if (expected.length < shown.flatMap((each) => each.values).length)
           expectReason(part, path, answer)
       }
@@ -283,7 +289,11 @@ describe.each(settings)('with `run_values: %s`', (setting) => {
 
   /** Viewers read only approvals of their groups, and no memory. */
   const mayRead = (part: Part, path: string): boolean =>
-    !(part === 'viewer' && (path.startsWith('/approvals') || path.startsWith('/memory')))
+    !(
+      part !== 'stranger' &&
+      roleOf[part] === 'viewer' &&
+      (path.startsWith('/approvals') || path.startsWith('/memory'))
+    )
 
   /** In place of the values stands who can show them. */
   function expectReason(

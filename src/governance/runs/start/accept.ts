@@ -190,6 +190,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     requested_by: request.caller.userId,
     requester_email: request.caller.email,
     authors: authorIds(request),
+    readers: readersOf(tx, request.frozen),
     changed_in_version: request.changedIn,
     api_key_id: request.caller.keyId,
     request_id: request.caller.requestId ?? null,
@@ -213,6 +214,10 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
   }))
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
+
+/** The ids of the groups that exist now: one that is made later under the same name is another. */
+const readersOf = ({ policy }: ChainTx, { definition: { readers = [] } }: FrozenVersion): string[] =>
+  readers.flatMap((name) => policy.groups.get(name) ?? [])
 
 const authorIds = ({ frozen }: Prepared): string[] => frozen.authors.map(({ user_id }) => user_id)
 
