@@ -4,9 +4,8 @@ import { readers } from './0004-readers.ts'
 import { seats } from './0003-seats.ts'
 
 /**
- * All migrations, in the order in which they run. A migration is never undone. After the first release, a change of the
- * schema is a new migration with the next number, in a file of its own, and a released migration is never edited. Until
- * then, change the baseline.
+ * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
+ * file of its own. A migration is never undone, and never edited once others have it.
  */
 export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0001-baseline', sql: baseline },

@@ -5,16 +5,24 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 
 /*
- * Follows docs/contributing/add-a-tool.md in a copy of the repository. The copy gets the files and the changes of the
- * page, and no others. Their types are checked there, and the tests that need no server run.
+ * Follows pages of docs/contributing in a copy of the repository. The copy gets the files and the changes of the pages,
+ * and no others. Their types are checked there, and the tests that need no server run.
  */
 
+/** How many files each page makes or changes, but for those that `npm run openapi` writes. */
+const pages = { 'add-a-tool': 9, 'add-a-route': 2, 'add-an-object': 10, 'add-a-page': 3 } as const
+type PageName = keyof typeof pages
+const names = Object.keys(pages) as PageName[]
+
 const root = join(import.meta.dirname, '../..')
-const page = readFileSync(join(root, 'docs/contributing/add-a-tool.md'), 'utf8')
-const blocksOf = (kind: RegExp): readonly (readonly [file: string, text: string])[] =>
-  [...page.matchAll(kind)].map(([, file = '', text = '']) => [file, text])
-const files = blocksOf(/^```ts\n\/\/ (\S+)\n(.*?)^```$/gms)
-const changes = blocksOf(/^```diff\n--- (\S+)\n(.*?)^```$/gms)
+const blocksOf = (name: PageName, kind: RegExp): readonly (readonly [file: string, text: string])[] =>
+  [...readFileSync(join(root, `docs/contributing/${name}.md`), 'utf8').matchAll(kind)].map(
+    ([, file = '', text = '']) => [file, text],
+  )
+const filesOf = (name: PageName) => blocksOf(name, /^```tsx?\n\/\/ (\S+)\n(.*?)^```$/gms)
+const changesOf = (name: PageName) => blocksOf(name, /^```diff\n--- (\S+)\n(.*?)^```$/gms)
+const files = names.flatMap(filesOf)
+const changes = names.flatMap(changesOf)
 
 let copy: string
 beforeAll(() => {
@@ -37,7 +45,11 @@ afterAll(() => rmSync(copy, { recursive: true, force: true }))
 function changed(file: string, change: string): string {
   return change.split(/^@@\n/m).reduce(
     (text, part) => {
-      const lines = part.match(/^.+$/gm) ?? []
+      // Prettier takes the blank of an empty line away.
+      const lines = part
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => line || ' ')
       const joined = (marks: string): string =>
         lines.flatMap((line) => (marks.includes(line.charAt(0)) ? [`${line.slice(1)}\n`] : [])).join('')
       if (text.includes(joined('+'))) return text
@@ -58,11 +70,11 @@ const failureOf = (...args: readonly string[]): Promise<string | null> =>
     )
   })
 
-test('the page has all files of both tools, but for those that `npm run openapi` writes', () => {
-  expect(files.length + changes.length).toBe(3 + 6)
+test.each(names)('%s has all files', (name) => {
+  expect(new Set([...filesOf(name), ...changesOf(name)].map(([file]) => file)).size).toBe(pages[name])
 })
 
-test('the files of the page compile', async () => {
+test('the files of the pages compile', async () => {
   const config = {
     extends: './tsconfig.json',
     include: [],
@@ -74,7 +86,7 @@ test('the files of the page compile', async () => {
   expect(await failureOf('node_modules/@typescript/native/bin/tsc', '-p', 'tsconfig.page.json')).toBeNull()
 })
 
-test('the tests of the page pass, and the tools are declared as others are', async () => {
+test('the tests of the pages pass, and the tools are declared as others are', async () => {
   const own = files.flatMap(([file]) => (file.endsWith('.test.ts') ? [file] : []))
   const tests = [...own, 'test/tools/catalog.test.ts', 'test/contract/tool-faults.test.ts']
   const jestProgram = ['--import=./test/support/jest-process.ts', 'node_modules/jest/bin/jest.js']
