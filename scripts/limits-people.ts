@@ -3,6 +3,8 @@ import { approvalSeconds } from '../src/calls/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mostGroupMembers, mostGroups } from '../src/governance/people/groups.ts'
+import { providerSessionHours } from '../src/governance/access/recheck.ts'
+import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostInvited } from '../src/console/visit.ts'
@@ -68,6 +70,16 @@ export const people: Rows = [
     'scopes of an API key',
     `${numberAt('ApiKeyRequest.scopes.maxItems')} of ${characters('ApiKeyRequest.scopes.items')}`,
   ],
+  [
+    'sign-in provider: issuer, client, secret, claim',
+    `${numberAt('SignInProviderRequest.issuer.maxLength')}, ${numberAt('SignInProviderRequest.client_id.maxLength')}, ${numberAt('SignInProviderRequest.client_secret.maxLength')}, ${numberAt('SignInProviderRequest.groups_claim.maxLength')} characters`,
+  ],
+  [
+    'its mail domains',
+    `${numberAt('SignInProviderRequest.domains.maxItems')} of ${characters('SignInProviderRequest.domains.items')}`,
+  ],
+  ['groups of one person that a provider names', count(mostProviderGroups)],
+  ['length of a sign-in with a provider', `${providerSessionHours} hours`],
   ['connections of an organization, those of its members included', count(mostConnections)],
   [
     'each field that a service sends to `GET /connections/callback/{integration}`',
@@ -90,5 +102,6 @@ export const people: Rows = [
   ['wrong passwords', `${mostGuesses} at once, then one in ${seconds(secondsForOneMore)}`],
   ['signing in', perMinute('/sign-in/email')],
   ['signing up', perMinute('/sign-up/email')],
+  ['beginning a sign-in with a provider', perMinute('/sign-in/provider')],
   ['override of a quota', `${ceiling} times the plan’s limit`],
 ]

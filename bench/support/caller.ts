@@ -19,6 +19,7 @@ export async function newCaller(context: Context): Promise<Caller> {
     role: 'owner',
     keyId: key.id,
     sessionId: null,
+    boundTo: null,
     scopes: [],
     needs: { scope: 'runs:write', role: 'member' },
     ip: null,

@@ -1,7 +1,7 @@
 import type { Context, Reading, Configured } from '../governance/context.ts'
 import { type Caller, type Identity } from '../governance/access/identity.ts'
 import { organizationsOf } from '../governance/access/recheck.ts'
-import { requireFactor } from '../governance/access/second-factor.ts'
+import { requireBound, requireFactor } from '../governance/access/second-factor.ts'
 import { scopesOfRole } from '../governance/access/scopes.ts'
 import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireRole, requireScopes } from '../governance/access/recheck.ts'
@@ -153,6 +153,7 @@ async function standIn(
           absent: null,
         }
       : await findStanding(context.db, identity, { subject, factor, inner }, naming)
+  if (subject !== 'nothing') requireBound(context.config, identity, senderRights.organizationId)
   requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
   // Names such as the keys of memory can be guessed: without a required factor, a sender does not learn which exist.
   refuseAbsent(senderRights.absent)
@@ -164,6 +165,7 @@ async function standIn(
     role: senderRights.role,
     keyId: identity.keyId,
     sessionId: identity.sessionId,
+    boundTo: identity.boundTo,
     scopes: identity.keyId === null ? scopesOfRole(senderRights.role) : identity.scopes,
     needs: { scope, further, role, factor },
     ip,

@@ -18,6 +18,10 @@ import type { Configured } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 import { isOneLine } from '../policy/text.ts'
 
+export const providerBegin = '/sign-in/provider'
+/** Where the sign-in library gets the answer of a provider. */
+export const providerAnswer = '/sign-in/provider/answer'
+
 /** They first read a password, a sign-in that waits for its second factor, or an older session. */
 const opening: ReadonlySet<string> = new Set([
   '/sign-in/email',
@@ -89,7 +93,16 @@ const withoutFactor = new Set([
   '/reset-password',
   '/send-verification-email',
   '/verify-email',
+  providerBegin,
+  providerAnswer,
 ])
+/** Whoever runs a provider opens sessions of its people. These must not change the account, which acts elsewhere too. */
+const byProvider: ReadonlySet<string> = new Set(
+  [...withoutFactor].filter((path) => !path.startsWith('/two-factor/')),
+)
+const boundSession =
+  'this session was opened by your company’s provider, and cannot change the account: sign in with your password first'
+
 const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
@@ -120,6 +133,11 @@ export const authGuards = (config: Config) =>
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
     }
+    if (!byProvider.has(ctx.path)) {
+      const session = await getSessionFromCtx(ctx, { disableRefresh: true })
+      if (isBound(session))
+        throw new APIError('FORBIDDEN', { code: 'SESSION_OF_PROVIDER', message: boundSession })
+    }
     if (ctx.path === '/two-factor/enable') {
       const session = await getSessionFromCtx(ctx)
       // Else somebody could sign up with another person's address, and lock that person out with a factor.
@@ -140,7 +158,7 @@ export const afterSignIn = (db: Db) =>
     if ((ctx.context as Answered).returned instanceof Error) return undefined
     // The library also sets `newSession` when it renews one.
     const made = ctx.context.newSession
-    if (isWithFactor(openedWithOf(made))) return undefined
+    if (isBound(made) || isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
     // Then the library itself ends a session that was opened without the factor.
     if (made === null || made.user['twoFactorEnabled'] === true) return undefined
@@ -174,10 +192,12 @@ async function stepUp(ctx: GenericEndpointContext) {
  */
 export async function openingOf(
   db: Db,
-  userId: string,
+  begun: { readonly userId: string } & Record<string, unknown>,
   endpoint: GenericEndpointContext | null,
 ): Promise<OpenedWith> {
   switch (endpoint?.path) {
+    case providerAnswer:
+      return openedWithOf({ session: begun })
     case '/sign-in/email':
     case '/two-factor/disable':
       return 'password'
@@ -192,7 +212,7 @@ export async function openingOf(
       return openedWithOf(session)
     }
     case '/two-factor/verify-totp': {
-      const isNew = await takeCode(db, userId, String(Object(endpoint.body)['code']))
+      const isNew = await takeCode(db, begun.userId, String(Object(endpoint.body)['code']))
       if (isNew || (await getSessionFromCtx(endpoint))?.user['twoFactorEnabled'] === false)
         return 'password+totp'
       const message = 'this code was used already: wait for the next one, and sign in again'
@@ -205,6 +225,9 @@ export async function openingOf(
 
 const openedWithOf = (found: { readonly session: Record<string, unknown> } | null): OpenedWith =>
   (found?.session['openedWith'] as OpenedWith | null | undefined) ?? 'unrecorded'
+
+const isBound = (found: { readonly session: Record<string, unknown> } | null): boolean =>
+  typeof found?.session['providerOrganization'] === 'string'
 
 /** Does not check the signature. */
 export function sessionTokenIn(cookies: string | null): string | null {

@@ -18,6 +18,7 @@ import {
   passwordWatch,
 } from './auth-guards.ts'
 import { isError, wordsOf } from '../shared/log.ts'
+import { providerSignIn } from './provider-sign-in.ts'
 import { MailText, mailText, type SendMail, type ServiceMail } from '../governance/service-mail.ts'
 import type { SessionSecrets } from '../shared/session-secrets.ts'
 import { confirmPath, invitationPath, resetPath } from '../contract/pages.ts'
@@ -62,6 +63,8 @@ export const rateLimits = {
   '/reset-password': { window: 60, max: 10 },
   '/send-verification-email': { window: 60, max: 5 },
   '/two-factor/*': { window: 60, max: 15 },
+  '/sign-in/provider': { window: 60, max: 20 },
+  '/sign-in/provider/answer': { window: 60, max: 20 },
 }
 
 /** The accepted values of the `Origin` header. `own` is the address to which the request was sent. */
@@ -120,7 +123,11 @@ export function authOptions(
     ...tables,
     hooks: { before: authGuards(config), after: afterSignIn(context.db) },
     // After `twoFactor`, which deletes sessions of half a sign-in: `passwordWatch` must not see them.
-    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables }), passwordWatch(context.db)],
+    plugins: [
+      twoFactor({ issuer: 'Countersign', schema: twoFactorTables }),
+      passwordWatch(context.db),
+      providerSignIn(context),
+    ],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
 }
@@ -191,7 +198,7 @@ function databaseHooks(context: Context) {
       create: {
         before: async (session, endpoint) => {
           await requireConfirmedToSignIn(context, session.userId)
-          const openedWith = await openingOf(context.db, session.userId, endpoint)
+          const openedWith = await openingOf(context.db, session, endpoint)
           await healPersonalOrganization(context, session.userId)
           // The library itself would store only the first 64 bits of an IPv6 address.
           const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
@@ -222,6 +229,26 @@ const tables = {
     // No request can set it, and renewing a session does not change it.
     additionalFields: {
       openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
+      providerOrganization: {
+        type: 'string',
+        fieldName: 'provider_organization',
+        required: false,
+        input: false,
+      },
+      providerSubject: {
+        type: 'string',
+        fieldName: 'provider_subject',
+        required: false,
+        input: false,
+        returned: false,
+      },
+      providerSession: {
+        type: 'string',
+        fieldName: 'provider_session',
+        required: false,
+        input: false,
+        returned: false,
+      },
     },
     expiresIn: sessionSeconds.lasts,
     updateAge: sessionSeconds.renewed,

@@ -3,6 +3,7 @@ import { betterAuth } from 'better-auth'
 import { publicBase, type Config } from '../shared/config.ts'
 import type { Context, Telling } from '../governance/context.ts'
 import { isDuplicate } from '../db/errors.ts'
+import { providerSessionHours } from '../governance/access/recheck.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie, sessionSeconds } from './auth-options.ts'
 import { addressOf, schemeOf } from './http-server.ts'
@@ -26,6 +27,8 @@ export interface Auth {
 export interface SignedIn {
   readonly userId: string
   readonly sessionId: string
+  /** The organization whose provider opened the session. */
+  readonly boundTo: string | null
   /** A day has passed since the session began or was renewed: `GET /api/auth/get-session` renews it. */
   readonly isDue: boolean
 }
@@ -67,9 +70,11 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       query: { disableRefresh: true },
     })
     if (found === null) return null
-    const { id: sessionId, expiresAt } = found.session
+    const { id: sessionId, expiresAt, createdAt } = found.session
+    const boundTo = (found.session as { providerOrganization?: string | null }).providerOrganization ?? null
+    if (boundTo !== null && Date.now() - createdAt.getTime() > providerSessionHours * 3_600_000) return null
     const isDue = expiresAt.getTime() - Date.now() < (sessionSeconds.lasts - sessionSeconds.renewed) * 1_000
-    return { userId: found.user.id, sessionId, isDue }
+    return { userId: found.user.id, sessionId, boundTo, isDue }
   }
   const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
   const ask = async (request: Request, asked: Asked): Promise<AuthAnswer> => {

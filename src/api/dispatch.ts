@@ -362,12 +362,13 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
 }
 
 /**
- * A person's sessions share their keys. But with and without a second factor they have different rights, so an answer
- * to one kind is never given to the other. The id of an API key begins with `key_`.
+ * A person's sessions share their keys. But with and without a second factor, and bound to an organization, they have
+ * different rights, so an answer to one kind is never given to the other. The id of an API key begins with `key_`.
  */
-async function kindOfSession(db: Db, caller: Caller): Promise<'session' | 'session with factor'> {
+async function kindOfSession(db: Db, caller: Caller): Promise<string> {
   const { rows } = await sql<{ backed: boolean }>`select ${isBackedByFactor(caller)} as backed`.execute(db)
-  return rows[0]?.backed === true ? 'session with factor' : 'session'
+  const kind = rows[0]?.backed === true ? 'session with factor' : 'session'
+  return caller.boundTo === null ? kind : `bound ${kind}`
 }
 
 async function handleClaimed(

@@ -18,6 +18,7 @@ export const statusOf = {
   self_approval: 403,
   not_an_approver: 403,
   mfa_required: 403,
+  sso_required: 403,
   not_found: 404,
   conflict: 409,
   approval_already_decided: 409,

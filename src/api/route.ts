@@ -13,6 +13,7 @@ import type { Example } from './schemas/example.ts'
 import type { Inner, Subject } from './subjects.ts'
 import type { Auth } from './auth.ts'
 import type { SendMail } from '../governance/service-mail.ts'
+import type { ResolveTxt } from '../governance/signin/provider.ts'
 
 /** The names in braces: `id` and `version` of `'GET /workflows/{id}/versions/{version}'`. */
 type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
@@ -53,6 +54,8 @@ export interface Services {
   /** Aborts when the server begins to drain. */
   readonly draining: AbortSignal
   readonly mail: SendMail
+  /** Default: the name servers of the machine. */
+  readonly resolveTxt?: ResolveTxt
   /** Milliseconds between two comments that keep an event stream open; default: 15,000. */
   readonly pingMilliseconds?: number
 }

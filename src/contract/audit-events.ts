@@ -261,7 +261,10 @@ export const auditEvents = {
     metadata: { key: text, labels: list, labels_before: list },
   },
   'member.invited': { when: 'A person is invited.', metadata: { invitation_id: text, role: text } },
-  'member.joined': { when: 'A person accepts an invitation.', metadata: { invitation_id: text, role: text } },
+  'member.joined': {
+    when: 'A person accepts an invitation, or signs in with the organization’s provider for the first time.',
+    metadata: { invitation_id: text, member_id: text, role: text },
+  },
   'member.role_changed': {
     when: 'A member gets another role.',
     metadata: { member_id: text, from: text, to: text, ended_sessions: number, cancelled_approvals: number },
@@ -269,6 +272,22 @@ export const auditEvents = {
   'member.removed': {
     when: 'A member is removed. Their agents’ sessions end.',
     metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number, groups: list },
+  },
+  'member.identity_linked': {
+    when: 'A member signs in with the organization’s provider for the first time.',
+    metadata: { member_id: text, issuer: text },
+  },
+  'sign_in.provider_saved': {
+    when: 'An owner sets the provider with which people sign in.',
+    metadata: { before: object, after: object, ended_sessions: number },
+  },
+  'sign_in.provider_removed': {
+    when: 'An owner removes the provider with which people sign in.',
+    metadata: { before: object, ended_sessions: number },
+  },
+  'sign_in.domain_proven': {
+    when: 'A mail domain is proven to belong to the organization: by DNS, or by the operator.',
+    metadata: { domain: text, proven_by: text },
   },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
@@ -343,6 +362,10 @@ export const auditEvents = {
   },
   'session.started': { when: 'A person signs in.', metadata: fields.accountFields },
   'session.ended': { when: 'A person signs out, or a session is ended.', metadata: fields.accountFields },
+  'session.beside_provider': {
+    when: 'An owner signs in with a password and a second factor, although the organization requires its provider.',
+    metadata: fields.accountFields,
+  },
   'user.password_changed': { when: 'A person changes the password.', metadata: fields.accountFields },
   'user.email_verified': { when: 'A person confirms the mail address.', metadata: fields.accountFields },
   'user.email_unverified': {
@@ -380,6 +403,7 @@ export type AuditMetadata<T extends AuditEventType> = { readonly [Field in Field
 export const accountEvents = [
   'session.started',
   'session.ended',
+  'session.beside_provider',
   'user.password_changed',
   'user.email_verified',
   'user.email_unverified',

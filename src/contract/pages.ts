@@ -3,6 +3,10 @@
 /** Redirects each person to the first list that their role may read. */
 export const homePath = '/console/'
 export const signInPath = '/console/sign-in'
+/** Asks for the address, whose domain names the provider. */
+export const providerSignInPath = '/console/sign-in/provider'
+/** The provider sends the browser back to this page. */
+export const providerAnswerPath = '/console/sign-in/answer'
 export const signUpPath = '/console/sign-up'
 /** Sets a new password with `?token=`. Without a token, sends a mail with such a link. */
 export const resetPath = '/console/reset-password'
@@ -15,3 +19,5 @@ export const inboxPath = '/console/approvals'
 export const keysPath = '/console/keys'
 export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
+/** The provider with which people sign in, for owners. */
+export const providerPath = '/console/provider'

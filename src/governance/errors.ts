@@ -7,6 +7,7 @@ export type DomainErrorCode =
   | 'insufficient_role'
   | 'missing_scope'
   | 'mfa_required'
+  | 'sso_required'
   | 'run_denied'
   | 'self_approval'
   | 'not_an_approver'

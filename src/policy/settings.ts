@@ -31,6 +31,7 @@ export const governanceSettings = z.strictObject({
     .default({}),
   default_tool_access: z.enum(['allow', 'deny']).default('allow'),
   require_mfa: z.boolean().default(false),
+  require_sso: z.boolean().default(false),
   keep_decision_params: z.boolean().default(true),
   /** Who sees values of runs besides those who take part in them (docs/security.md). */
   run_values: z.enum(['participants', 'members', 'everyone']).default('participants'),

@@ -32,7 +32,7 @@ export function isOfDomain(email: string, domains: readonly string[]): boolean {
 }
 
 /** In punycode and lower case; null for no domain name with at least two parts. */
-function asciiDomain(text: string): string | null {
+export function asciiDomain(text: string): string | null {
   const ascii = domainToASCII(text).toLowerCase()
   const isName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(
     ascii,

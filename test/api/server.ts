@@ -18,6 +18,11 @@ const usualServices = (context: Context): Services => ({
   temporal: () => Promise.resolve(true),
   draining: new AbortController().signal,
   mail: createMailer(context.config),
+  // Every domain has its record. A real name server is in test/api/people/provider.test.ts.
+  resolveTxt: async () => {
+    const rows = await context.db.selectFrom('sign_in_domains').select('proof').execute()
+    return rows.map(({ proof }) => `countersign-domain=${proof}`)
+  },
 })
 
 /** Another API process with other settings, on the database of `server`. */

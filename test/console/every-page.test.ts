@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core'
 import { pages } from '../../src/console/pages/index.ts'
 import * as paths from '../../src/contract/pages.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
+import { aProvider } from '../api/access-matrix/world.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
 import {
   agentSession,
@@ -40,6 +41,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/keys/new': [200, 200, 200, 200],
   '/console/keys/:id': [404, 404, 404, 200],
   '/console/people': [403, 403, 403, 200],
+  '/console/provider': [403, 403, 403, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
@@ -52,6 +54,8 @@ const token = `token=${'t'.repeat(24)}`
 const open = [
   '/console/sign-in',
   '/console/sign-in/code',
+  '/console/sign-in/provider',
+  '/console/sign-in/answer',
   '/console/sign-up',
   '/console/reset-password',
   `/console/reset-password?${token}`,
@@ -64,6 +68,8 @@ const open = [
 beforeAll(async () => {
   server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:1', SIGN_UP: 'invited' } })
   await holdAgents(server)
+  const provider = `/organizations/${server.identities.organization_id}/sign-in`
+  await server.call(server.identities.users.owner.api_key, 'PUT', provider, aProvider(['acme.example']))
   await holdMail(server)
   const [run, lost] = [await heldRun(server), await unknownRun(server, 2)]
   const [approval = ''] = await approvalsOf(server, run)

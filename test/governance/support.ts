@@ -133,6 +133,7 @@ export async function withPeople(context: Context): Promise<{
     role: bootstrapRoles[name],
     keyId: keys.find((key) => key.user_id === identities.users[name].user_id)?.id ?? null,
     sessionId: null,
+    boundTo: null,
     scopes: scopesOfRole(bootstrapRoles[name]),
     needs: { scope: null, role: 'viewer' },
     ip: '127.0.0.1',

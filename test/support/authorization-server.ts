@@ -143,8 +143,11 @@ async function agree(provider: Provider, request: Handler[0], response: Handler[
  * Follows redirects until a redirect leads to another server. Returns the address of this last redirect. Sends the
  * cookies that the server has set.
  */
-async function browse(server: string, start: string): Promise<URL> {
-  const cookies = new Map<string, string>()
+export async function browse(
+  server: string,
+  start: string,
+  cookies = new Map<string, string>(),
+): Promise<URL> {
   let url = new URL(start)
   for (let redirects = 0; redirects < 12; redirects += 1) {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')

@@ -3,6 +3,8 @@ import {
   resetPath,
   signUpPath,
   homePath,
+  providerAnswerPath,
+  providerSignInPath,
   signInPath,
   invitationPath,
   secondFactorPath,
@@ -21,6 +23,8 @@ import {
   signUpSentPage,
   codePage,
   signInPage,
+  providerSignInPage,
+  toProviderPage,
   acceptPage,
   invitedPage,
   joinedPage,
@@ -186,6 +190,32 @@ export function signInPages({ context, services, get, post }: OpenPages): void {
     const id = sent.get('organization_id') ?? ''
     if (organizationId.test(id)) response.setHeader('Set-Cookie', organizationCookie(context.config, id))
     sendTo(response, homePath)
+  })
+}
+
+/** Also for people who are signed in: who proves both sign-ins in one browser has them linked. */
+export function providerPages({ context, services: { auth }, get, post }: OpenPages): void {
+  get(providerSignInPath, async ({ request, show }) =>
+    show(providerSignInPage({ place: ownPlace(queryOf(request).get('return')), email: '', problem: null })),
+  )
+  post(providerSignInPath, async ({ request, response, show }, sent) => {
+    const [place, email] = [ownPlace(sent.get('return')), sent.get('email') ?? '']
+    const given = await auth.post(request, '/sign-in/provider', { email, place })
+    const problem = await refusalOf(given, response, 422)
+    if (problem !== null) return show(providerSignInPage({ place, email, problem }))
+    const { url } = (await given.answer.json()) as { url: string }
+    response.setHeader('Set-Cookie', [...given.cookies])
+    response.setHeader('Refresh', `0; url=${url}`)
+    return show(toProviderPage(url))
+  })
+  get(providerAnswerPath, async ({ request, response, show }) => {
+    const given = await auth.get(request, `/sign-in/provider/answer?${queryOf(request).toString()}`)
+    if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
+    const problem = await refusalOf(given, response, 403)
+    if (problem !== null) return show(providerSignInPage({ place: homePath, email: '', problem }))
+    const entered = (await given.answer.json()) as { place: string; organization_id: string }
+    response.append('Set-Cookie', organizationCookie(context.config, entered.organization_id))
+    return sendTo(response, ownPlace(entered.place))
   })
 }
 

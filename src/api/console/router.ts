@@ -18,7 +18,7 @@ import {
   readForm,
   requireToken,
 } from './show.ts'
-import { accountPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
+import { accountPages, providerPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
 import { apiOf, personOf, renewed, signedIn } from './visits.ts'
 
 /**
@@ -31,7 +31,7 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   router.use(assets.router)
   router.use('/console', consoleHeaders)
   const open = openPages(router, { context, services, assets })
-  for (const add of [signInPages, accountPages, secondFactorPages, invitationPages]) add(open)
+  for (const add of [signInPages, providerPages, accountPages, secondFactorPages, invitationPages]) add(open)
   const layouts = createLayouts()
   for (const page of [...pages, ...files]) mount(router, page, { context, services, assets, layouts })
   router.get('/console/*splat', (request, response) => {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { isBackedByFactor, type OpenedWith } from '../../governance/access/second-factor.ts'
+import { hasFactor, openings, type OpenedWith } from '../../governance/access/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
 import { ok, tagged, created, splitKey, type Route } from '../route.ts'
 import { id, role, scopeMap, time, named } from '../schemas/common.ts'
@@ -37,7 +37,7 @@ const me = named('Me', {
   organization_id: id,
   key_id: id.nullable(),
   /** null if the request has an API key. */
-  session_opened_with: z.enum(['unrecorded', 'password', 'password+totp', 'password+backup_code']).nullable(),
+  session_opened_with: z.enum(openings).nullable(),
   /** A second factor was used for the key or session, and the person still has one. */
   has_second_factor: z.boolean(),
   scopes: scopeMap,
@@ -121,6 +121,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
           ),
         )
         .where('m.user_id', '=', identity.user.id)
+        .$if(identity.boundTo !== null, (bound) => bound.where('o.id', '=', identity.boundTo))
         .orderBy('o.id')
         .execute()
       const claims = await openClaimsOf(context.db, identity.user.id)
@@ -135,7 +136,8 @@ export const meRoutes = (all: () => readonly Route[]) => [
         .executeTakeFirstOrThrow()
       const { rows } = await sql<{ opened_with: OpenedWith | null; has_factor: boolean }>`
       select (select opened_with from auth_sessions where id = ${identity.sessionId}) as opened_with,
-             ${isBackedByFactor(identity)} as has_factor`.execute(context.db)
+             ${hasFactor(identity)} as has_factor
+      from users u where u.id = ${identity.user.id}`.execute(context.db)
       const [how] = rows
       const here = organizations.find((each) => each.id === identity.organizationId)
       return ok({
@@ -144,7 +146,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
         organization_id: identity.organizationId,
         key_id: identity.keyId,
         session_opened_with: how?.opened_with ?? null,
-        has_second_factor: account.second_factor && how?.has_factor === true,
+        has_second_factor: how?.has_factor === true,
         scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
       })
     },

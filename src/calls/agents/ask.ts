@@ -34,7 +34,7 @@ export interface Asker {
 
 /** `runAs` checks the needed scope and role under the chain lock. */
 export function callerIn({ identity, ip, requestId }: Asker, organizationId: string): Caller {
-  const { user, keyId, sessionId, scopes } = identity
+  const { user, keyId, sessionId, boundTo, scopes } = identity
   return {
     userId: user.id,
     email: user.email,
@@ -42,6 +42,7 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
     role: 'member',
     keyId,
     sessionId,
+    boundTo,
     scopes,
     needs: { scope: 'agents:authorize', role: 'member' },
     ip,
@@ -76,6 +77,7 @@ export async function authorize(
   for (let tries = 1; ; tries += 1) {
     const organizationId = await organizationOf(context, asker.identity, request)
     if (organizationId === '') return nowhere()
+    if (!isWithin(asker.identity, organizationId)) return outside()
     const limited = await limitedElsewhere(context, asker, organizationId)
     if (limited !== null) return limited
     const seal = await context.sealer.sealing()
@@ -170,6 +172,15 @@ export async function organizationOf(
     .executeTakeFirst()
   return member?.organization_id ?? identity.organizationId
 }
+
+const isWithin = ({ boundTo }: Identity, organizationId: string): boolean =>
+  boundTo === null || boundTo === organizationId
+
+const outside = (): AgentDecision =>
+  unrecorded(
+    'another organization',
+    'This key acts only in the organization whose provider opened the sign-in that made it: use a key of the organization that this session or call names.',
+  )
 
 const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')

@@ -1,4 +1,4 @@
-import { homePath } from '../../contract/pages.ts'
+import { homePath, providerPath } from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
@@ -7,6 +7,7 @@ import { decideMany, inboxPage } from './inbox.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
+import { changeProvider, providerPage } from './provider.tsx'
 import { changeRun, runPage } from './run.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
@@ -61,6 +62,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/people',
     get: (visit) => peoplePage(visit),
     post: (visit, form) => changePeople(visit, form),
+  },
+  {
+    path: providerPath,
+    get: (visit) => providerPage(visit),
+    post: (visit, form) => changeProvider(visit, form),
   },
   { path: '/console/runs', get: (visit) => runsPage(visit) },
   {

@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { homePath, peoplePath } from '../../contract/pages.ts'
+import { homePath, peoplePath, providerPath } from '../../contract/pages.ts'
 import { Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
@@ -55,6 +55,9 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
           <h1>People</h1>
           <p class="quiet">
             <OrganizationName name={organization.name} />
+          </p>
+          <p>
+            <a href={providerPath}>Company sign-in</a>
           </p>
         </header>
         <Refused filled={filled} fields={{ addresses: 'Addresses' }} />

@@ -1,7 +1,7 @@
 import type { ComponentChild } from 'preact'
 import { Alert, Message } from '../parts/words.tsx'
 import { ownPlace, type Page, type Problem } from '../visit.ts'
-import { homePath, secondFactorPath } from '../../contract/pages.ts'
+import { homePath, providerSignInPath, secondFactorPath } from '../../contract/pages.ts'
 
 export interface Refusal {
   readonly status: number
@@ -38,7 +38,11 @@ const helps: Readonly<Record<number, string>> = {
 
 export function problemPage({ status, code, message }: Problem, place: string): Page {
   const title =
-    code === 'mfa_required' ? 'A second factor is needed' : (titles[status] ?? 'This did not work')
+    code === 'mfa_required'
+      ? 'A second factor is needed'
+      : code === 'sso_required'
+        ? 'Another sign-in is needed'
+        : (titles[status] ?? 'This did not work')
   // A 403 can also mean that a form came from another site: advice about roles would be wrong.
   const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
   const words = status === 404 ? null : message
@@ -58,6 +62,13 @@ export function problemPage({ status, code, message }: Problem, place: string): 
           <p>
             <a class="button" href={factorPlace(place)}>
               Go to the second factor
+            </a>
+          </p>
+        ) : null}
+        {code === 'sso_required' ? (
+          <p>
+            <a class="button" href={`${providerSignInPath}?return=${encodeURIComponent(ownPlace(place))}`}>
+              Company sign-in
             </a>
           </p>
         ) : null}

@@ -1,5 +1,6 @@
 import {
   confirmPath,
+  providerSignInPath,
   resetPath,
   signInPath,
   signUpPath,
@@ -28,6 +29,7 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
       <button class="primary">Sign in</button>
     </form>,
     <p class="links">
+      <a href={`${providerSignInPath}?return=${encodeURIComponent(place)}`}>Company sign-in</a>
       <a href={resetPath}>Forgot your password?</a>
       {/* A sign-in before the confirmation is refused like a wrong password. */}
       {signUp && problem !== null ? (
@@ -37,6 +39,34 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
     </p>,
   ])
 }
+
+/** The address decides which provider the person is sent to. */
+export function providerSignInPage({ place, email, problem }: Omit<SignIn, 'signUp'>): Page {
+  return plainPage('Company sign-in', problem, [
+    <p>Sign in at your company’s own page. The domain of your address says where that is.</p>,
+    <form method="post" action={providerSignInPath} class="fill">
+      <input type="hidden" name="return" value={place} />
+      <Email value={email} />
+      <button class="primary">Continue</button>
+    </form>,
+    <p class="links">
+      <a href={`${signInPath}?return=${encodeURIComponent(place)}`}>Sign in with a password</a>
+    </p>,
+  ])
+}
+
+/** The answer has the header `Refresh`, because no form may lead to another site. */
+export const toProviderPage = (url: string): Page =>
+  plainPage('Company sign-in', null, [
+    <p>
+      Your company’s page at <code>{new URL(url).host}</code> opens.
+    </p>,
+    <p>
+      <a class="button primary" href={url}>
+        Open it now
+      </a>
+    </p>,
+  ])
 
 /** The second step: a code of the authenticator app, or a backup code. */
 export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>): Page {

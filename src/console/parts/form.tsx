@@ -88,6 +88,7 @@ interface FieldProps {
   readonly filled?: Filled
   /** Several lines. */
   readonly rows?: number
+  readonly optional?: true
 }
 
 export function Field(props: FieldProps) {
@@ -97,7 +98,7 @@ export function Field(props: FieldProps) {
   const given = {
     id: name,
     name,
-    required: true,
+    required: props.optional !== true,
     maxlength: most,
     autocomplete,
     spellcheck: false,

@@ -64,6 +64,10 @@ const changeable = [
   'groups',
   'group_members',
   'checkpoint_folders',
+  'sign_in_providers',
+  'sign_in_domains',
+  'sign_in_identities',
+  'sign_in_attempts',
 ]
 const deletable = [
   'run_events',
@@ -101,6 +105,10 @@ const deletable = [
   'groups',
   'group_members',
   'checkpoint_folders',
+  'sign_in_providers',
+  'sign_in_domains',
+  'sign_in_identities',
+  'sign_in_attempts',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

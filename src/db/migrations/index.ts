@@ -2,6 +2,7 @@ import { baseline } from './0001-baseline/index.ts'
 import { groups } from './0002-groups.ts'
 import { readers } from './0004-readers.ts'
 import { seats } from './0003-seats.ts'
+import { signInProviders } from './0008-sign-in-providers.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -12,6 +13,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0002-groups', sql: groups },
   { name: '0003-seats', sql: seats },
   { name: '0004-readers', sql: readers },
+  { name: '0008-sign-in-providers', sql: signInProviders },
 ]
 
 export interface Migration {

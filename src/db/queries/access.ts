@@ -15,11 +15,12 @@ export interface KeyRow {
   readonly quota_overrides: object
   readonly role: Role | null
   readonly use_is_news: boolean
+  readonly bound: boolean
 }
 
 /** Raw SQL: building it with Kysely for each request would take longer than running it. */
 export const readKeys = (hashes: readonly string[]): RawBuilder<KeyRow> => sql`
-  select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,
+  select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role, k.bound,
          coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news
   from api_keys k
   join users u on u.id = k.user_id
@@ -45,11 +46,11 @@ export const readCaller = <Row>(given: {
   readonly valid: RawBuilder<boolean>
   readonly factorRequired: RawBuilder<unknown>
   readonly missing: RawBuilder<unknown>
-  readonly backedByFactor: RawBuilder<unknown>
+  readonly hasFactor: RawBuilder<unknown>
 }): RawBuilder<Row> => sql`
   select m.role, ${given.valid} as valid, k.scopes, k.name as key_name, k.expires_at, ${given.factorRequired} as factor_required,
          ${given.missing} as missing, u.email_verified as confirmed,
-         coalesce(u.two_factor_enabled, false) and ${given.backedByFactor} as has_factor
+         ${given.hasFactor} as has_factor
   from (select) as one
   left join organizations o on o.id = ${given.organizationId}
   left join users u on u.id = ${given.userId}

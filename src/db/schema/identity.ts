@@ -138,6 +138,8 @@ export interface ApiKeysTable {
   last_used_at: Date | null
   /** With a second factor, at its creation or later; null if its current rights are not confirmed. */
   factor_confirmed_at: Generated<Date | null>
+  /** Acts only in its organization, because a session of that organization's provider made it. */
+  bound: Generated<boolean>
 }
 
 export interface IdentityTables {

@@ -8,6 +8,7 @@ import type { NotificationsTables } from './notifications.ts'
 import type { PlumbingTables } from './plumbing.ts'
 import type { PolicyTables } from './policy.ts'
 import type { RunsTables } from './runs.ts'
+import type { SignInTables } from './sign-in.ts'
 import type { WebhooksTables } from './webhooks.ts'
 import type { WorkflowsTables } from './workflows.ts'
 
@@ -22,6 +23,7 @@ export interface Database
     PlumbingTables,
     PolicyTables,
     RunsTables,
+    SignInTables,
     WebhooksTables,
     WorkflowsTables {}
 

@@ -17,6 +17,8 @@ export interface Sender {
   readonly keyId: string | null
   /** null if the person uses a key. */
   readonly sessionId: string | null
+  /** The only organization in which it acts: its provider opened the session, or the session that made the key. */
+  readonly boundTo: string | null
 }
 
 /**
@@ -150,6 +152,7 @@ async function identityOfKey({ db, loader }: KeyLookup, hash: string): Promise<I
     keyId: row.id,
     keyName: row.key_name,
     sessionId: null,
+    boundTo: row.bound ? row.organization_id : null,
     scopes: row.scopes,
     charged:
       row.role === null
@@ -164,13 +167,16 @@ async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | nu
   return hashes.map((hash) => found.get(hash) ?? null)
 }
 
-/** With every scope; the role limits them. Without `wanted`, in the first organization. null if the person is gone. */
+/**
+ * With every scope; the role limits them. Without `wanted`, in the organization that it is bound to, or in the first
+ * one. null if the person is gone.
+ */
 export async function identityOfSession(
   db: Db,
-  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
+  { userId, sessionId, boundTo }: Pick<Sender, 'userId' | 'boundTo'> & { readonly sessionId: string },
   wanted: string | null,
 ): Promise<Identity | null> {
-  const row = await homeOf(db, userId, wanted)
+  const row = await homeOf(db, userId, wanted ?? boundTo)
   if (row === undefined) return null
   const { id, email, name, organization_id: first } = row
   return {
@@ -181,6 +187,7 @@ export async function identityOfSession(
     keyId: null,
     keyName: null,
     sessionId,
+    boundTo,
     scopes: allScopes,
     charged: chargedOf(id, row),
   }

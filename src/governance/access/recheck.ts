@@ -2,8 +2,9 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Role, CallSource } from '../../policy/types.ts'
 import { rolesFrom, covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
 import {
+  hasFactor,
   missingFactor,
-  isBackedByFactor,
+  requireBound,
   requireFactor,
   requiresFactor,
   type MissingFactor,
@@ -41,7 +42,7 @@ export interface PresentCaller extends Caller {
  * calls `now`.
  *
  * Throws `unauthenticated` if the key or session has ended, `not_found` for a former member, and `missing_scope`,
- * `mfa_required` or `insufficient_role`.
+ * `mfa_required`, `sso_required` or `insufficient_role`.
  */
 export function runAs<R>(
   context: Acting,
@@ -65,8 +66,9 @@ export function runAs<R>(
 }
 
 /**
- * For an operation that needs no role. Throws `unauthenticated` if the key or session has ended, and `mfa_required` if
- * the key's organization requires a second factor that the sender lacks.
+ * For an operation that needs no role and leads to another organization. Throws `unauthenticated` if the key or session
+ * has ended, `sso_required` if it is bound to an organization, and `mfa_required` if the key's organization requires a
+ * second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -76,6 +78,7 @@ export async function requireStillValid(
   const [row] = await tx.send(sql<{ valid: boolean; missing: MissingFactor | null }>`
     select ${validity(sender)} as valid, (${missingToKey(sender)}) as missing`)
   if (row?.valid !== true) throw ended(sender)
+  requireBound(config, sender, null)
   requireFactor(config, { scope: null }, row.missing, sender)
 }
 
@@ -153,27 +156,35 @@ async function presentCaller(
       valid: validity(caller),
       factorRequired: requiresFactor,
       missing: missingFactor(caller, caller.needs.factor),
-      backedByFactor: isBackedByFactor(caller),
+      hasFactor: hasFactor(caller),
     }),
   )
   const { role, valid, missing, scopes, key_name: keyName, expires_at: keyExpiresAt, confirmed } = row as Row
   if (!valid) throw ended(caller)
+  requireBound(config, caller, tx.organizationId)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
   requireScopes(held, caller.needs, keyName)
   requireFactor(config, caller.needs, missing, caller)
   requireRole(role, caller.needs.role)
-  const { has_factor: hasFactor, factor_required: factorRequired } = row as Row
+  const { has_factor: isBacked, factor_required: factorRequired } = row as Row
   const isConfirmed = confirmed === true
-  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
+  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor: isBacked, factorRequired, isConfirmed }
 }
+
+/** A sign-in with a provider lasts so long, so that roles that are taken away there end here. */
+export const providerSessionHours = 12
 
 /** SQL: whether the sender's key or sign-in session is still valid. */
 const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
   or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
-             and expires_at > clock_timestamp()))`
+             and expires_at > clock_timestamp() and ${isFresh}))`
+
+/** SQL: a session of a provider is not too old. */
+const isFresh = sql<boolean>`(provider_organization is null
+  or created_at > clock_timestamp() - make_interval(hours => ${providerSessionHours}))`
 
 const ended = ({ keyId }: Sender): DomainError =>
   new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)
@@ -189,7 +200,7 @@ export function refusalOfRole(source: CallSource, role: Role): Decided | null {
   )
 }
 
-/** Sorted ids, without organizations whose required second factor the sender lacks. The caller checks the scopes. */
+/** Sorted ids, without organizations whose required second factor or provider the sender lacks. The caller checks the scopes. */
 export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Promise<string[]> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -198,6 +209,7 @@ export async function organizationsOf(db: Db, sender: Sender, minimum: Role): Pr
     .select('m.organization_id')
     .where('m.user_id', '=', sender.userId)
     .where('m.role', 'in', rolesFrom(minimum))
+    .$if(sender.boundTo !== null, (bound) => bound.where('m.organization_id', '=', sender.boundTo))
     .where(missingFactor(sender), 'is', null)
     .orderBy('m.organization_id')
     .limit(1_000)

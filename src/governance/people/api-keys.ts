@@ -61,6 +61,7 @@ export async function createApiKey(
         last_used_at: null,
         // Confirmed if a second factor backs the caller.
         factor_confirmed_at: present.hasFactor ? tx.now : null,
+        bound: present.boundTo !== null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
       appendKeyEvent(tx, caller, 'created', row)
@@ -168,6 +169,13 @@ export async function confirmApiKey(
     if (row.user_id !== caller.userId) {
       throw errorAt('insufficient_role', 'user_id', 'only the key’s person may confirm it')
     }
+    // The key acts in other organizations too, where the factor of this provider proves nothing.
+    if (present.boundTo !== null && !row.bound)
+      throw errorAt(
+        'conflict',
+        'id',
+        'this key was made with your password: sign in with it to confirm the key',
+      )
     const next = { ...row, factor_confirmed_at: tx.now }
     await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
     appendKeyEvent(tx, caller, 'confirmed', next)

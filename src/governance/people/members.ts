@@ -5,6 +5,7 @@ import type { Role } from '../../policy/types.ts'
 import { endAllOf } from '../agents/end.ts'
 import { revokeConnectionsOf } from '../connections/connections.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
@@ -62,24 +63,33 @@ export async function changeRole(
     const before = await memberIn(tx, userId)
     if (before === 'owner' && role !== 'owner') await requireAnotherOwner(tx, userId)
     if (before !== role) {
-      await tx.trx
-        .updateTable('memberships')
-        .set({ role })
-        .where('organization_id', '=', tx.organizationId)
-        .where('user_id', '=', userId)
-        .execute()
-      const ended = hasRole(role, 'member')
-        ? { ended_sessions: 0, cancelled_approvals: 0 }
-        : await endAllOf(tx, userId)
-      if (!hasRole(role, 'admin')) await revokeConnectionsOf(tx, userId, 'foreign', actorOf(caller))
-      appendMemberEvent(tx, caller, 'member.role_changed', {
-        member_id: userId,
-        from: before,
-        to: role,
-        ...ended,
-      })
+      await giveRole(tx, { userId, before, role }, actorOf(caller))
     }
     return { user_id: userId, role }
+  })
+}
+
+/** Ends what the new role may not use. The caller has checked that an owner is left. */
+export async function giveRole(
+  tx: ChainTx,
+  { userId, before, role }: { readonly userId: string; readonly before: Role; readonly role: Role },
+  actor: Actor,
+): Promise<void> {
+  await tx.trx
+    .updateTable('memberships')
+    .set({ role })
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', userId)
+    .execute()
+  const ended = hasRole(role, 'member')
+    ? { ended_sessions: 0, cancelled_approvals: 0 }
+    : await endAllOf(tx, userId)
+  if (!hasRole(role, 'admin')) await revokeConnectionsOf(tx, userId, 'foreign', actor)
+  appendMemberEvent(tx, actor, 'member.role_changed', {
+    member_id: userId,
+    from: before,
+    to: role,
+    ...ended,
   })
 }
 
@@ -94,21 +104,31 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
   await runAs(context, caller, 'org.change', async (tx, now) => {
     if (userId !== caller.userId) requireRole((await now()).role, 'owner')
     if ((await memberIn(tx, userId)) === 'owner') await requireAnotherOwner(tx, userId)
-    const groups = await groupsOf(tx.trx, tx.organizationId, userId)
-    if (groups.length > 0) tx.policyChanged()
-    await tx.trx
-      .deleteFrom('memberships')
-      .where('organization_id', '=', tx.organizationId)
-      .where('user_id', '=', userId)
-      .execute()
-    const ended = await endAllOf(tx, userId)
-    await revokeConnectionsOf(tx, userId, 'all', actorOf(caller))
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    appendMemberEvent(tx, caller, type, {
-      member_id: userId,
-      ...ended,
-      ...(groups.length > 0 ? { groups: groups.map(({ name }) => name) } : {}),
-    })
+    await endMembership(tx, userId, type, actorOf(caller))
+  })
+}
+
+/** The caller has checked that an owner is left. */
+export async function endMembership(
+  tx: ChainTx,
+  userId: string,
+  type: 'member.left' | 'member.removed',
+  actor: Actor,
+): Promise<void> {
+  const groups = await groupsOf(tx.trx, tx.organizationId, userId)
+  if (groups.length > 0) tx.policyChanged()
+  await tx.trx
+    .deleteFrom('memberships')
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', userId)
+    .execute()
+  const ended = await endAllOf(tx, userId)
+  await revokeConnectionsOf(tx, userId, 'all', actor)
+  appendMemberEvent(tx, actor, type, {
+    member_id: userId,
+    ...ended,
+    ...(groups.length > 0 ? { groups: groups.map(({ name }) => name) } : {}),
   })
 }
 
@@ -118,12 +138,14 @@ async function memberIn(tx: ChainTx, userId: string): Promise<Role> {
   return role
 }
 
+export async function isLastOwner(tx: ChainTx, userId: string): Promise<boolean> {
+  const { rows } = await sql<{ owner: string }>`select user_id as owner from memberships
+    where organization_id = ${tx.organizationId} and role = 'owner' limit 2`.execute(tx.trx)
+  return rows.length === 1 && rows[0]?.owner === userId
+}
+
 async function requireAnotherOwner(tx: ChainTx, userId: string): Promise<void> {
-  const { rows } = await sql`select 1 from memberships
-    where organization_id = ${tx.organizationId} and role = 'owner' and user_id <> ${userId} limit 1`.execute(
-    tx.trx,
-  )
-  if (rows.length === 0)
+  if (await isLastOwner(tx, userId))
     throw new DomainError(
       'conflict',
       'the last owner can neither leave nor get another role: make another member an owner first',
@@ -132,10 +154,10 @@ async function requireAnotherOwner(tx: ChainTx, userId: string): Promise<void> {
 
 function appendMemberEvent(
   tx: ChainTx,
-  caller: Caller,
+  actor: Actor,
   eventType: 'member.role_changed' | 'member.left' | 'member.removed',
   metadata: AuditMetadata<typeof eventType>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
-  tx.append({ eventType, action, actor: actorOf(caller), metadata })
+  tx.append({ eventType, action, actor, metadata })
 }

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { errorAt } from '../errors.ts'
@@ -11,7 +12,7 @@ import { growAs, grownEntry } from '../limits/storage.ts'
  * the old and new values.
  *
  * Throws `conflict` if `require_mfa` would lock out the caller, who has no second factor, or whose session or key is
- * not backed by it.
+ * not backed by it; and if nobody has used the provider that `require_sso` requires, or no owner has a way past it.
  */
 export async function changeGovernance(
   context: Acting,
@@ -30,6 +31,7 @@ export async function changeGovernance(
       const changes = changesOf(before, after)
       if (Object.keys(changes).length === 0) return after
       if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
+      if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
       await tx.trx
         .updateTable('organizations')
         .set({ settings: JSON.stringify(merged) })
@@ -74,6 +76,30 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
         ? 'sign in with your second factor first: this session was opened without it, and would be locked out'
         : 'confirm your key first: it was made without a second factor, and would be locked out',
   )
+}
+
+/** Else nobody could sign in, or nobody if the provider is down. */
+async function requireProviderReady(tx: ChainTx): Promise<void> {
+  const { rows } = await sql<{ used: boolean; fallback: boolean }>`select
+    exists (select from sign_in_identities i join memberships m using (organization_id, user_id)
+            where i.organization_id = ${tx.organizationId}) as used,
+    exists (select from memberships m join users u on u.id = m.user_id
+            where m.organization_id = ${tx.organizationId} and m.role = 'owner' and u.two_factor_enabled) as fallback`.execute(
+    tx.trx,
+  )
+  const { used, fallback } = rows[0] as { used: boolean; fallback: boolean }
+  if (!used)
+    throw errorAt(
+      'conflict',
+      'require_sso',
+      'sign in once with the provider first: nobody has shown that it works',
+    )
+  if (!fallback)
+    throw errorAt(
+      'conflict',
+      'require_sso',
+      'an owner must enrol a second factor first: it is the only way in while the provider is down',
+    )
 }
 
 /** They may be audited, because settings contain no secrets. */

@@ -31,6 +31,9 @@ export const connectionBinding = (organizationId: string, connectionId: string, 
 export const webhookBinding = (organizationId: string, webhookId: string, version: string): string =>
   JSON.stringify(['webhook', organizationId, webhookId, version])
 
+export const providerBinding = (organizationId: string, version: string): string =>
+  JSON.stringify(['sign-in-provider', organizationId, version])
+
 export const fileBinding = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])
 /** The PKCE verifier of an authorization that has no answer yet. */

@@ -9,6 +9,7 @@ import {
   memoryBinding,
   outputBinding,
   paramsBinding,
+  providerBinding,
   resultBinding,
   stateBinding,
   verifierBinding,
@@ -109,6 +110,13 @@ export const sealedColumns: readonly SealedColumn[] = [
     key: ['state_hash'],
     column: 'verifier_sealed',
     binding: (row) => verifierBinding(text(row, 'state_hash')),
+  },
+  {
+    table: 'sign_in_providers',
+    key: ['organization_id'],
+    column: 'client_secret_sealed',
+    also: ['secret_version'],
+    binding: (row) => providerBinding(text(row, 'organization_id'), text(row, 'secret_version')),
   },
   {
     table: 'webhooks',

@@ -43,5 +43,6 @@ export async function prune(db: Db): Promise<void> {
   )
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
   await sql`delete from connection_attempts where expires_at < now()`.execute(db)
+  await sql`delete from sign_in_attempts where expires_at < now()`.execute(db)
   await sql`delete from slack_claims where created_at < now() - interval '1 day'`.execute(db)
 }

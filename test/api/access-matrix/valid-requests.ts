@@ -6,7 +6,7 @@ import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
 import { another } from './place.ts'
-import { aWebhook, type World } from './world.ts'
+import { aProvider, aWebhook, type World } from './world.ts'
 
 /*
  * One valid request for every route that needs a key. The request succeeds for a person of the route's lowest role
@@ -68,6 +68,11 @@ const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: un
 /** Another key of the sender. It is not the key that sends the request. */
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
+const aProviderOf = (status: number): ValidRequest =>
+  of(status, async (world) => {
+    await world.provider()
+    return {}
+  })
 const aWebhookOf = (status: number, body?: object): ValidRequest =>
   aboutA('webhook')(status, (world) => world.webhook(), body)
 /** A rule that matches nothing, with a unique name. */
@@ -120,6 +125,13 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     ...aboutUser(204, (world) => world.leaver()),
     restore: (world) => world.comeBack(),
   },
+  'GET /organizations/{id}/sign-in': of(200),
+  'PUT /organizations/{id}/sign-in': sends(200, () => aProvider(['acme.example'])),
+  'DELETE /organizations/{id}/sign-in': aProviderOf(204),
+  'POST /organizations/{id}/sign-in/test': aProviderOf(200),
+  'POST /organizations/{id}/sign-in/domains/{domain}/prove': aboutA('domain')(200, (world) =>
+    world.provider(),
+  ),
   'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
     await world.mayClaimSlack()
     return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }

@@ -15,6 +15,14 @@ import type { Person, Place } from './place.ts'
 /** No server listens at this address. */
 export const aWebhook = { url: 'http://127.0.0.1:9/hook', events: ['run.completed'] }
 
+/** No provider answers at this address. */
+export const aProvider = (domains: readonly string[]) => ({
+  issuer: 'http://127.0.0.1:9',
+  client_id: 'c',
+  client_secret: 's',
+  domains,
+})
+
 /** Number of connections made so far. */
 let connections = 0
 
@@ -90,6 +98,14 @@ export class World {
       })
       .execute()
     return state
+  }
+
+  /** The organization’s provider, with a domain that is proven. Returns the domain. */
+  async provider(): Promise<string> {
+    const domain = `${newId('event').toLowerCase().replace('_', '-')}.example`
+    const path = `/organizations/${this.organizationId}/sign-in`
+    await this.send(this.place.owner, 'PUT', path, aProvider([domain]))
+    return domain
   }
 
   async template(state: 'active' | 'deprecated' = 'active'): Promise<string> {

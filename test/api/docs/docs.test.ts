@@ -22,6 +22,7 @@ test.each([
   ['docs/reference/quotas.md', ['']],
   ['docs/reference/trying-rules.md', ['']],
   ['docs/registry.md', ['']],
+  ['docs/sign-in.md', ['']],
 ])('the commands of %s do what the page says', async (page, before) => {
   expect(await readDocsPage(page)).toEqual([...before, ...shownOutputs(page)])
 })

@@ -252,6 +252,9 @@ describe('a session without its person’s factor', () => {
     '/reset-password',
     '/send-verification-email',
     '/verify-email',
+    // They read no session but to link it, for which it needs the factor.
+    '/sign-in/provider',
+    '/sign-in/provider/answer',
   ])
 
   test('can use only endpoints that prove the factor', async () => {

@@ -7,6 +7,7 @@ import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import type { Category } from '../../../src/policy/types.ts'
 import { addConnection, enrolPeople, factorCookie } from '../fixtures.ts'
 import { proof, type Proofs, type World } from './world.ts'
+import { withUsedProvider } from './sign-in.ts'
 
 /* Settings and quotas of an organization, and its memory. */
 
@@ -135,6 +136,13 @@ export const settingProofs: Proofs = {
     const cookie = await factorCookie(context, world.people.owner.userId)
     await world.send({ cookie }, 'PATCH', `${world.path}/governance`, { require_mfa })
     return (await world.send('member', 'GET', '/workflows')).status
+  }),
+  require_sso: proof([false, true], [200, 403], async (world, require_sso) => {
+    await withUsedProvider(world)
+    await enrolPeople(world.api.stack.context, [world.people.owner.userId])
+    await world.settings({ require_sso })
+    const cookie = await factorCookie(world.api.stack.context, world.people.member.userId)
+    return (await world.send({ cookie }, 'GET', `/workflows?organization_id=${world.id}`)).status
   }),
   ...setting('keep_decision_params', [true, false], [{ file_path: 'a' }, undefined], async (world) => {
     const id = await held(world)

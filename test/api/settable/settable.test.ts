@@ -10,6 +10,7 @@ import { memoryProofs, quotaProofs, settingProofs } from './governance.ts'
 import * as people from './people.ts'
 import { labelRuleProofs, overrideProofs, policyProofs, ruleProofs } from './rules.ts'
 import * as services from './services.ts'
+import { providerProofs } from './sign-in.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
@@ -37,6 +38,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /organizations/{id}/groups': people.groupProofs,
   'PATCH /organizations/{id}/groups/{group}': people.groupProofs,
   'POST /organizations/{id}/invitations': people.invitationProofs,
+  'PUT /organizations/{id}/sign-in': providerProofs,
   'PUT /memory/{key}': memoryProofs,
   'POST /organizations/{id}/webhooks': services.webhookProofs,
   'PATCH /organizations/{id}/webhooks/{webhook}': services.webhookProofs,

@@ -149,6 +149,7 @@ describe('authenticate', () => {
       user: { id: users.member.user_id, email: users.member.email, name: 'member' },
       userId: users.member.user_id,
       sessionId: null,
+      boundTo: null,
       wanted: null,
       organizationId,
       charged: { holderId: organizationId, limits: planLimits.enterprise },

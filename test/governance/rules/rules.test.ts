@@ -302,6 +302,7 @@ describe('governance settings', () => {
       external_tools: {},
       default_tool_access: 'allow',
       require_mfa: false,
+      require_sso: false,
       keep_decision_params: true,
     })
   })

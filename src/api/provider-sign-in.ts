@@ -1,0 +1,85 @@
+import type { BetterAuthPlugin } from 'better-auth'
+import { APIError, createAuthEndpoint, getSessionFromCtx } from 'better-auth/api'
+import { setSessionCookie } from 'better-auth/cookies'
+import { z } from 'zod'
+import { isWithFactor } from '../governance/access/second-factor.ts'
+import type { Context } from '../governance/context.ts'
+import { DomainError } from '../governance/errors.ts'
+import { beginProviderSignIn, finishProviderSignIn, type ProvenPerson } from '../governance/signin/enter.ts'
+import { providerAnswer, providerBegin } from './auth-guards.ts'
+import { statusOf } from './errors.ts'
+
+/*
+ * The sign-in with a company’s provider, as endpoints of the sign-in library: so it has the library’s limits for each
+ * client address, its sessions and its cookies.
+ */
+
+const stateCookie = 'provider_state'
+const begunBody = z.object({ email: z.string().max(254), place: z.string().max(500).default('/console/') })
+const text = z.string().max(8_192).optional()
+const answerQuery = z.looseObject({ state: text, code: text, iss: text, error: text })
+
+export function providerSignIn(context: Context) {
+  return {
+    id: 'provider-sign-in',
+    endpoints: {
+      beginProviderSignIn: createAuthEndpoint(
+        providerBegin,
+        { method: 'POST', body: begunBody },
+        async (ctx) => {
+          const { url, state } = await told(() => beginProviderSignIn(context, ctx.body))
+          const { name, attributes } = ctx.context.createAuthCookie(stateCookie, { maxAge: 600 })
+          await ctx.setSignedCookie(name, state, ctx.context.secret, attributes)
+          return ctx.json({ url })
+        },
+      ),
+      finishProviderSignIn: createAuthEndpoint(
+        providerAnswer,
+        { method: 'GET', query: answerQuery },
+        async (ctx) => {
+          const { name, attributes } = ctx.context.createAuthCookie(stateCookie)
+          const cookie = (await ctx.getSignedCookie(name, ctx.context.secret)) || null
+          ctx.setCookie(name, '', { ...attributes, maxAge: 0 })
+          const answer = new URLSearchParams()
+          for (const [key, value] of Object.entries(ctx.query))
+            if (typeof value === 'string') answer.append(key, value)
+          const person = provenPerson(await getSessionFromCtx(ctx, { disableRefresh: true }))
+          const entered = await told(() => finishProviderSignIn(context, answer, cookie, person))
+          const { internalAdapter } = ctx.context
+          const user = await internalAdapter.findUserById(entered.userId)
+          if (user === null) throw new APIError('UNAUTHORIZED', { message: 'the account is gone' })
+          const session = await internalAdapter.createSession(entered.userId, false, {
+            openedWith: entered.openedWith,
+            providerOrganization: entered.organizationId,
+            providerSubject: entered.subject,
+            providerSession: entered.session,
+          })
+          await setSessionCookie(ctx, { session, user })
+          return ctx.json({ place: entered.place, organization_id: entered.organizationId })
+        },
+      ),
+    },
+  } satisfies BetterAuthPlugin
+}
+
+type Found = Awaited<ReturnType<typeof getSessionFromCtx>>
+
+/** A session of a provider proves nothing outside of its organization, and one without the second factor too little. */
+function provenPerson(found: Found): ProvenPerson | null {
+  if (found === null) return null
+  const { providerOrganization, openedWith } = found.session as Record<string, unknown>
+  const isProven = found.user['twoFactorEnabled'] !== true || isWithFactor(openedWith)
+  const isBound = typeof providerOrganization === 'string'
+  return isProven && !isBound ? { userId: found.user.id, email: found.user.email } : null
+}
+
+/** In the format of the library’s errors. */
+async function told<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error
+    const { code, message } = error
+    throw new APIError(statusOf[code], { code: code.toUpperCase(), message })
+  }
+}

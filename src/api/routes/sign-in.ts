@@ -1,0 +1,236 @@
+import { Resolver } from 'node:dns/promises'
+import { z } from 'zod'
+import { endBackChannel } from '../../governance/signin/logout.ts'
+import { discover } from '../../governance/signin/oidc.ts'
+import { asDomainErrors } from '../../governance/signin/enter.ts'
+import {
+  logoutUri,
+  proveDomain,
+  readProvider,
+  redirectUri,
+  removeProvider,
+  requireProvider,
+  saveProvider,
+  type ResolveTxt,
+} from '../../governance/signin/provider.ts'
+import { nameField, textField } from '../../policy/text.ts'
+import { readBytes } from '../body-bytes.ts'
+import { ApiError } from '../errors.ts'
+import { done, ok, tagged } from '../route.ts'
+import { inTable } from '../subjects.ts'
+import { called, named, role, time } from '../schemas/common.ts'
+import { story } from '../schemas/example.ts'
+
+const { route, publicRoute } = tagged('Sign-in')
+
+const domainView = z.strictObject({
+  domain: z.string(),
+  proven_at: time.nullable().describe('null: people with such an address cannot use the provider yet'),
+  proven_by: z.enum(['dns', 'operator']).nullable(),
+  record: z
+    .strictObject({ name: z.string(), value: z.string() })
+    .describe('the TXT record that proves the domain'),
+})
+
+const joiningRole = z.enum(['viewer', 'member', 'admin'])
+const groupRoles = z
+  .record(z.string().min(1).max(500), role)
+  .refine((map) => Object.keys(map).length <= 200, 'at most 200 groups can have a role')
+
+const shape = {
+  issuer: z.url().max(500).describe('exactly as the provider writes it, such as `https://login.acme.com`'),
+  client_id: nameField(300),
+  groups_claim: nameField(100).nullable().default(null).describe('the claim that lists a person’s groups'),
+  role_map: groupRoles
+    .default({})
+    .describe(
+      'roles by groups of the provider. With one, every sign-in sets the role, and no group means none',
+    ),
+  default_role: joiningRole
+    .nullable()
+    .default(null)
+    .describe('of a person whose groups give none. null: only invited people and mapped groups may enter'),
+  checks_factor: z
+    .boolean()
+    .default(false)
+    .describe('the provider always asks for a second factor, also if it does not say so (`amr`)'),
+}
+
+const domains = z.array(z.string().min(1).max(253)).min(1, 'name at least one domain').max(50)
+
+export const providerBody = named('SignInProviderRequest', {
+  ...shape,
+  client_secret: textField(2_000).optional().describe('never shown again. Needed for a new issuer or client'),
+  domains: domains.describe('mail domains of the people; each counts once it is proven'),
+})
+
+const provider = called(
+  'SignInProvider',
+  z.strictObject({
+    issuer: z.string(),
+    client_id: z.string(),
+    domains: z.array(domainView),
+    groups_claim: z.string().nullable(),
+    role_map: z.record(z.string(), role),
+    default_role: role.nullable(),
+    checks_factor: z.boolean(),
+    updated_at: time,
+  }),
+)
+
+const signIn = named('SignIn', {
+  provider: provider.nullable(),
+  redirect_uri: z.string().describe('register it at the provider'),
+  backchannel_logout_uri: z
+    .string()
+    .describe('register it at the provider, so that a sign-out there ends sessions here'),
+})
+
+const trial = named('SignInTrial', {
+  ok: z.boolean(),
+  message: z.string().describe('what is wrong, and what to change'),
+})
+
+const oneDomain = inTable('domain', 'domain', 'sign_in_domains', 'domain')
+const needs = { scope: 'organizations:*', role: 'owner', subject: 'organization' } as const
+
+const exampleProvider = {
+  issuer: 'https://login.acme.com',
+  client_id: 'countersign',
+  domains: [
+    {
+      domain: 'acme.com',
+      proven_at: '2026-11-30T09:00:00.000Z',
+      proven_by: 'dns' as const,
+      record: { name: '_countersign.acme.com', value: 'countersign-domain=hZc3yQ0b' },
+    },
+  ],
+  groups_claim: 'groups',
+  role_map: { finance: 'member' as const, 'it-admins': 'admin' as const },
+  default_role: 'viewer' as const,
+  checks_factor: false,
+  updated_at: '2026-11-30T08:00:00.000Z',
+}
+
+export const signInRoutes = [
+  route({
+    key: 'GET /organizations/{id}/sign-in',
+    needs,
+    summary: 'The provider with which people sign in; `provider` is null without one',
+    example: {
+      answers: {
+        200: {
+          provider: exampleProvider,
+          redirect_uri: 'https://countersign.acme.com/console/sign-in/answer',
+          backchannel_logout_uri: `https://countersign.acme.com/api/v1/organizations/${story.organization}/sign-in/logout`,
+        },
+      },
+    },
+    responses: { 200: signIn },
+    handle: async ({ context, caller }) =>
+      ok({
+        provider: await readProvider(context.db, caller.organizationId),
+        redirect_uri: redirectUri(context.config),
+        backchannel_logout_uri: logoutUri(context.config, caller.organizationId),
+      }),
+  }),
+  route({
+    key: 'PUT /organizations/{id}/sign-in',
+    needs,
+    audit: ['sign_in.provider_saved'],
+    summary: 'Set the provider (OpenID Connect) with which people sign in',
+    description:
+      'Replaces all of it. A domain that stays keeps its proof. Another issuer or client ends the sessions of the former one.',
+    body: providerBody,
+    example: {
+      body: {
+        issuer: 'https://login.acme.com',
+        client_id: 'countersign',
+        client_secret: 'what the provider shows',
+        domains: ['acme.com'],
+        groups_claim: 'groups',
+        role_map: { finance: 'member', 'it-admins': 'admin' },
+        default_role: 'viewer',
+      },
+      answers: { 200: exampleProvider },
+    },
+    responses: { 200: provider },
+    handle: async ({ context, caller, body }) => ok(await saveProvider(context, caller, body)),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/sign-in',
+    needs,
+    audit: ['sign_in.provider_removed'],
+    summary: 'Remove the provider; sessions that it opened end',
+    responses: { 204: null },
+    handle: ({ context, caller }) => done(removeProvider(context, caller)),
+  }),
+  route({
+    key: 'POST /organizations/{id}/sign-in/test',
+    needs,
+    asks: true,
+    waits: true,
+    summary: 'Read the description of the provider, and say what is wrong',
+    example: {
+      answers: { 200: { ok: true, message: 'The provider answers, and its description is complete.' } },
+    },
+    responses: { 200: trial },
+    async handle({ context, caller }) {
+      const { issuer } = await requireProvider(context.db, caller.organizationId)
+      try {
+        await asDomainErrors(() => discover(context.outgoing, issuer))
+        return ok({ ok: true, message: 'The provider answers, and its description is complete.' })
+      } catch (error) {
+        return ok({ ok: false, message: toldBy(error) })
+      }
+    },
+  }),
+  route({
+    key: 'POST /organizations/{id}/sign-in/domains/{domain}/prove',
+    needs,
+    inner: [oneDomain],
+    audit: ['sign_in.domain_proven'],
+    asks: true,
+    waits: true,
+    summary: 'Look for the TXT record that proves a domain',
+    example: { answers: { 200: exampleProvider } },
+    responses: { 200: provider },
+    handle: async ({ context, services, caller, params }) =>
+      ok(await proveDomain(context, caller, params.domain, services.resolveTxt ?? resolveTxt)),
+  }),
+  publicRoute({
+    key: 'POST /organizations/{id}/sign-in/logout',
+    summary: 'Where the provider says that a person signed out (OpenID Connect Back-Channel Logout 1.0)',
+    description: 'A form with `logout_token`, signed by the provider. Ends the sessions that it names.',
+    responses: { 200: null },
+    async open(context, _services, request) {
+      const body = await readBytes(request, { bytes: 16 * 1024, tooLarge })
+      const token = new URLSearchParams(body.whole().toString()).get('logout_token') ?? ''
+      await endBackChannel(context, String(request.params['id']), token)
+      return { status: 200, body: undefined }
+    },
+  }),
+]
+
+const tooLarge = (): ApiError => new ApiError('too_large', 'the form is larger than 16 kB')
+
+function toldBy(error: unknown): string {
+  if (error instanceof Error && error.name === 'DomainError') return error.message
+  throw error
+}
+
+const resolveTxt: ResolveTxt = async (name) => {
+  const resolver = new Resolver({ timeout: 3_000, tries: 2 })
+  return textsOf(resolver, name)
+}
+
+/** Empty if the name or the record does not exist. */
+export async function textsOf(resolver: Resolver, name: string): Promise<readonly string[]> {
+  try {
+    return (await resolver.resolveTxt(name)).map((parts) => parts.join(''))
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    if (code === 'ENOTFOUND' || code === 'ENODATA') return []
+    throw error
+  }
+}

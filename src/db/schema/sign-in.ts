@@ -1,0 +1,49 @@
+import type { Generated, JSONColumnType } from 'kysely'
+import type { Role } from '../../policy/types.ts'
+
+export interface SignInProvidersTable {
+  organization_id: string
+  issuer: string
+  client_id: string
+  client_secret_sealed: Buffer
+  secret_version: string
+  groups_claim: string | null
+  role_map: JSONColumnType<Record<string, Role>>
+  default_role: Exclude<Role, 'owner'> | null
+  checks_factor: boolean
+  created_at: Date
+  updated_at: Date
+}
+
+export interface SignInDomainsTable {
+  organization_id: string
+  domain: string
+  proof: string
+  proven_at: Generated<Date | null>
+  proven_by: Generated<'dns' | 'operator' | null>
+}
+
+export interface SignInIdentitiesTable {
+  organization_id: string
+  issuer: string
+  subject: string
+  user_id: string
+  linked_at: Date
+}
+
+export interface SignInAttemptsTable {
+  /** Lower-case hex SHA-256. */
+  state_hash: string
+  organization_id: string
+  issuer: string
+  client_id: string
+  return_to: string
+  expires_at: Date
+}
+
+export interface SignInTables {
+  sign_in_providers: SignInProvidersTable
+  sign_in_domains: SignInDomainsTable
+  sign_in_identities: SignInIdentitiesTable
+  sign_in_attempts: SignInAttemptsTable
+}

@@ -1,0 +1,382 @@
+import { randomBytes } from 'node:crypto'
+import { sql, type Selectable } from 'kysely'
+import { providerAnswerPath } from '../../contract/pages.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { SignInDomainsTable, SignInProvidersTable } from '../../db/schema/sign-in.ts'
+import type { JsonObject, Role } from '../../policy/types.ts'
+import { publicBase, type Config } from '../../shared/config.ts'
+import { asciiDomain } from '../../shared/sign-up-setting.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { Context } from '../context.ts'
+import { DomainError, errorAt, notFound } from '../errors.ts'
+import { growAs } from '../limits/storage.ts'
+import { newVersion, providerBinding } from '../sealing/bindings.ts'
+
+/* The provider of an organization, as its owners set it, and the mail domains whose people it signs in. */
+
+export interface ProviderInput {
+  readonly issuer: string
+  readonly client_id: string
+  /** Without it, the stored one stays, for the same issuer and client. */
+  readonly client_secret?: string | undefined
+  readonly domains: readonly string[]
+  readonly groups_claim: string | null
+  readonly role_map: Readonly<Record<string, Role>>
+  readonly default_role: Exclude<Role, 'owner'> | null
+  readonly checks_factor: boolean
+}
+
+export interface DomainView {
+  readonly domain: string
+  readonly proven_at: string | null
+  readonly proven_by: 'dns' | 'operator' | null
+  /** The TXT record that proves it. */
+  readonly record: { readonly name: string; readonly value: string }
+}
+
+export interface ProviderView {
+  readonly issuer: string
+  readonly client_id: string
+  readonly domains: readonly DomainView[]
+  readonly groups_claim: string | null
+  readonly role_map: Readonly<Record<string, Role>>
+  readonly default_role: Role | null
+  readonly checks_factor: boolean
+  readonly updated_at: string
+}
+
+export type ProviderRow = Selectable<SignInProvidersTable>
+
+export const redirectUri = (config: Config): string => `${publicBase(config)}${providerAnswerPath}`
+export const logoutUri = (config: Config, organizationId: string): string =>
+  `${publicBase(config)}/api/v1/organizations/${organizationId}/sign-in/logout`
+
+export async function findProvider(db: Db, organizationId: string): Promise<ProviderRow | null> {
+  const row = await db
+    .selectFrom('sign_in_providers')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirst()
+  return row ?? null
+}
+
+/** Throws `not_found`. */
+export async function requireProvider(db: Db, organizationId: string): Promise<ProviderRow> {
+  const row = await findProvider(db, organizationId)
+  if (row === null) throw notFound('sign-in provider of', organizationId)
+  return row
+}
+
+const domainsOf = (db: Db, organizationId: string): Promise<Selectable<SignInDomainsTable>[]> =>
+  db
+    .selectFrom('sign_in_domains')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .orderBy('domain')
+    .execute()
+
+export async function provenDomains(tx: ChainTx): Promise<string[]> {
+  const rows = await domainsOf(tx.trx, tx.organizationId)
+  return rows.flatMap(({ domain, proven_at: at }) => (at === null ? [] : [domain]))
+}
+
+/** null if the organization has none. */
+export async function readProvider(db: Db, organizationId: string): Promise<ProviderView | null> {
+  const row = await findProvider(db, organizationId)
+  return row === null ? null : viewOf(row, await domainsOf(db, organizationId))
+}
+
+function viewOf(row: ProviderRow, domains: readonly Selectable<SignInDomainsTable>[]): ProviderView {
+  return {
+    issuer: row.issuer,
+    client_id: row.client_id,
+    domains: domains.map(({ domain, proof, proven_at, proven_by }) => ({
+      domain,
+      proven_at: proven_at?.toISOString() ?? null,
+      proven_by,
+      record: { name: recordName(domain), value: recordValue(proof) },
+    })),
+    groups_claim: row.groups_claim,
+    role_map: row.role_map,
+    default_role: row.default_role,
+    checks_factor: row.checks_factor,
+    updated_at: row.updated_at.toISOString(),
+  }
+}
+
+const recordName = (domain: string): string => `_countersign.${domain}`
+const recordValue = (proof: string): string => `countersign-domain=${proof}`
+
+/** What the audit log keeps: no secret. */
+const auditOf = (view: ProviderView): JsonObject => ({
+  issuer: view.issuer,
+  client_id: view.client_id,
+  domains: view.domains.map(({ domain }) => domain),
+  groups_claim: view.groups_claim,
+  role_map: { ...view.role_map },
+  default_role: view.default_role,
+  checks_factor: view.checks_factor,
+})
+
+type Managing = Acting & Pick<Context, 'outgoing' | 'sealer'>
+
+/**
+ * Another issuer or client needs its own secret, because the stored one must not be sent elsewhere. It ends the sessions
+ * of the former one, and another issuer forgets who its subjects were.
+ *
+ * Throws `validation_error`, `conflict` for an unconfirmed caller or a personal organization, and as `growAs`.
+ */
+export async function saveProvider(
+  context: Managing,
+  caller: Caller,
+  input: ProviderInput,
+): Promise<ProviderView> {
+  requireIssuer(context, input.issuer)
+  const domains = readDomains(input.domains)
+  const version = newVersion()
+  const secret = input.client_secret
+  const sealed =
+    secret === undefined
+      ? null
+      : await context.sealer.seal(providerBinding(caller.organizationId, version), secret)
+  return growAs(context, caller, 'org.change', {
+    action: 'update',
+    bytes: async () => JSON.stringify(input).length,
+    async work(tx, now) {
+      await requireProvenCaller(tx, await now())
+      await requireShared(tx)
+      const before = await readProvider(tx.trx, tx.organizationId)
+      const row = await findProvider(tx.trx, tx.organizationId)
+      const isSame = row?.issuer === input.issuer && row.client_id === input.client_id
+      if (sealed === null && !isSame)
+        throw errorAt(
+          'validation_error',
+          'client_secret',
+          '`client_secret` is missing: a new issuer or client needs its own',
+        )
+      const values = {
+        issuer: input.issuer,
+        client_id: input.client_id,
+        groups_claim: input.groups_claim,
+        role_map: JSON.stringify(input.role_map),
+        default_role: input.default_role,
+        checks_factor: input.checks_factor,
+        updated_at: tx.now,
+        ...(sealed === null ? {} : { client_secret_sealed: sealed, secret_version: version }),
+      }
+      if (row === null)
+        await tx.trx
+          .insertInto('sign_in_providers')
+          .values({
+            ...values,
+            organization_id: tx.organizationId,
+            client_secret_sealed: sealed as Buffer,
+            secret_version: version,
+            created_at: tx.now,
+          })
+          .execute()
+      else
+        await tx.trx
+          .updateTable('sign_in_providers')
+          .set(values)
+          .where('organization_id', '=', tx.organizationId)
+          .execute()
+      await keepDomains(tx, domains)
+      const ended = isSame ? 0 : await endSessions(tx)
+      await tx.trx
+        .deleteFrom('sign_in_identities')
+        .where('organization_id', '=', tx.organizationId)
+        .where('issuer', '<>', input.issuer)
+        .execute()
+      const after = (await readProvider(tx.trx, tx.organizationId)) as ProviderView
+      tx.append({
+        eventType: 'sign_in.provider_saved',
+        action: 'save',
+        actor: actorOf(caller),
+        metadata: {
+          ...(before === null ? {} : { before: auditOf(before) }),
+          after: auditOf(after),
+          ended_sessions: ended,
+        },
+      })
+      return after
+    },
+  })
+}
+
+/** Ends the sessions that it opened. Throws `not_found`, and `conflict` while the organization requires it. */
+export async function removeProvider(context: Acting, caller: Caller): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const before = await readProvider(tx.trx, tx.organizationId)
+    if (before === null) throw notFound('sign-in provider of', tx.organizationId)
+    if (await requiresProviderNow(tx))
+      throw errorAt(
+        'conflict',
+        'require_sso',
+        'the organization requires it: set `require_sso` to false first',
+      )
+    const ended = await endSessions(tx)
+    await tx.trx.deleteFrom('sign_in_providers').where('organization_id', '=', tx.organizationId).execute()
+    tx.append({
+      eventType: 'sign_in.provider_removed',
+      action: 'remove',
+      actor: actorOf(caller),
+      metadata: { before: auditOf(before), ended_sessions: ended },
+    })
+  })
+}
+
+async function requiresProviderNow(tx: ChainTx): Promise<boolean> {
+  const { rows } = await sql<{ required: boolean }>`
+    select coalesce((settings->>'require_sso')::boolean, false) as required
+    from organizations where id = ${tx.organizationId}`.execute(tx.trx)
+  return rows[0]?.required === true
+}
+
+async function endSessions(tx: ChainTx): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from auth_sessions where provider_organization = ${tx.organizationId}`.execute(tx.trx)
+  return Number(numAffectedRows ?? 0n)
+}
+
+function requireIssuer({ outgoing }: Pick<Context, 'outgoing'>, issuer: string): void {
+  const why = outgoing.refusalOf(issuer)
+  if (why !== null) throw errorAt('validation_error', 'issuer', `\`issuer\` cannot be used: ${why}`)
+  const { search, hash, username, password } = new URL(issuer)
+  if (search + hash + username + password !== '')
+    throw errorAt('validation_error', 'issuer', '`issuer` must have no user, query or fragment')
+}
+
+/** Sorted. Throws `validation_error` for one that is no mail domain. */
+function readDomains(given: readonly string[]): string[] {
+  const domains = given.map((text, index) => {
+    const domain = asciiDomain(text.trim())
+    if (domain !== null) return domain
+    throw errorAt('validation_error', `domains.${index}`, 'is not a mail domain such as `acme.com`')
+  })
+  return [...new Set(domains)].sort()
+}
+
+async function requireShared(tx: ChainTx): Promise<void> {
+  const { personal } = await tx.trx
+    .selectFrom('organizations')
+    .select('personal')
+    .where('id', '=', tx.organizationId)
+    .executeTakeFirstOrThrow()
+  if (personal)
+    throw new DomainError('conflict', 'a personal organization has one member: create another organization')
+}
+
+/** A domain that stays keeps its proof. */
+async function keepDomains(tx: ChainTx, domains: readonly string[]): Promise<void> {
+  const { organizationId, trx } = tx
+  await sql`delete from sign_in_domains
+    where organization_id = ${organizationId} and domain <> all(${domains}::text[])`.execute(trx)
+  if (domains.length === 0) return
+  const proof = (): string => randomBytes(24).toString('base64url')
+  await trx
+    .insertInto('sign_in_domains')
+    .values(domains.map((domain) => ({ organization_id: organizationId, domain, proof: proof() })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** The texts of a TXT record; empty if there is none. Throws if no name server answers. */
+export type ResolveTxt = (name: string) => Promise<readonly string[]>
+
+/** Throws `not_found`, `conflict` if the record is missing or the domain is another organization's, `unavailable`. */
+export async function proveDomain(
+  context: Acting & Pick<Context, 'db'>,
+  caller: Caller,
+  domain: string,
+  resolveTxt: ResolveTxt,
+): Promise<ProviderView> {
+  const row = await findDomain(context.db, caller.organizationId, domain)
+  const [name, value] = [recordName(domain), recordValue(row.proof)]
+  const found = await resolveTxt(name).catch(() => {
+    throw new DomainError(
+      'unavailable',
+      `the name server did not answer for \`${name}\`: try again in a minute`,
+    )
+  })
+  if (!found.includes(value))
+    throw errorAt(
+      'conflict',
+      'domain',
+      `the TXT record of \`${name}\` is not \`${value}\` yet: add it where you manage the domain. It can take an hour until it is seen`,
+    )
+  return runAs(context, caller, 'org.change', (tx) => markProven(tx, row, 'dns', actorOf(caller)))
+}
+
+/** For installations whose domains are in no DNS. Throws `not_found`, `conflict`. */
+export async function proveDomainAsOperator(
+  { combiner, db }: Pick<Context, 'combiner' | 'db'>,
+  organizationId: string,
+  given: string,
+): Promise<string> {
+  const domain = asciiDomain(given) ?? given
+  const row = await findDomain(db, organizationId, domain)
+  const actor = { type: 'system', id: 'prove-domain' } as const
+  await combiner.run(organizationId, 'org.change', (tx) => markProven(tx, row, 'operator', actor))
+  return `${domain} belongs to ${organizationId}`
+}
+
+async function findDomain(
+  db: Db,
+  organizationId: string,
+  domain: string,
+): Promise<Selectable<SignInDomainsTable>> {
+  const row = await db
+    .selectFrom('sign_in_domains')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('domain', '=', domain)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('domain', domain)
+  return row
+}
+
+async function markProven(
+  tx: ChainTx,
+  { domain, proof }: Selectable<SignInDomainsTable>,
+  by: 'dns' | 'operator',
+  actor: Actor,
+): Promise<ProviderView> {
+  // Chains of other organizations may prove it at the same moment. The second one waits here.
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`sign-in domain ${domain}`}, 0))`.execute(tx.trx)
+  const other = await tx.trx
+    .selectFrom('sign_in_domains')
+    .select('organization_id')
+    .where('domain', '=', domain)
+    .where('organization_id', '<>', tx.organizationId)
+    .where('proven_at', 'is not', null)
+    .executeTakeFirst()
+  if (other !== undefined)
+    throw errorAt(
+      'conflict',
+      'domain',
+      'another organization of this installation has proven this domain: ask the operator',
+    )
+  const { numUpdatedRows } = await tx.trx
+    .updateTable('sign_in_domains')
+    .set({ proven_at: tx.now, proven_by: by })
+    .where('organization_id', '=', tx.organizationId)
+    .where('domain', '=', domain)
+    .where('proof', '=', proof)
+    .where('proven_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  if (numUpdatedRows > 0n)
+    tx.append({
+      eventType: 'sign_in.domain_proven',
+      action: 'prove',
+      actor,
+      metadata: { domain, proven_by: by },
+    })
+  const view = await readProvider(tx.trx, tx.organizationId)
+  if (view === null) throw notFound('domain', domain)
+  return view
+}

@@ -1,0 +1,596 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { providerAnswerPath } from '../../../src/contract/pages.ts'
+import { textsOf } from '../../../src/api/routes/sign-in.ts'
+import { recordAccountEvents } from '../../../src/governance/people/account-events.ts'
+import {
+  startCompanyProvider,
+  startLyingProvider,
+  type CompanyProvider,
+  type LyingProvider,
+} from '../../support/company-provider.ts'
+import { startNameServer, type NameServer } from '../../support/name-server.ts'
+import { Browser } from '../browser.ts'
+import { addKey, addOrganization, addPerson, enrolPeople, factorCookie } from '../fixtures.ts'
+import type { Answer, TestServer } from '../server.ts'
+import { codeOf, useServer } from '../use-server.ts'
+
+/* People sign in with the provider of their company: a real one, and one that lies. */
+
+const publicUrl = 'http://127.0.0.1:9'
+let server: TestServer
+let names: NameServer
+let company: CompanyProvider
+let organizationId = ''
+const { ours, personOf } = useServer(
+  async (started) => {
+    server = started
+    organizationId = server.identities.organization_id
+    const logout = `${server.base}/api/v1/organizations/${organizationId}/sign-in/logout`
+    company = await startCompanyProvider(`${publicUrl}${providerAnswerPath}`, logout)
+  },
+  { PUBLIC_URL: publicUrl },
+  { resolveTxt: (name) => textsOf(names.resolver, name) },
+)
+beforeAll(async () => {
+  names = await startNameServer()
+})
+afterAll(async () => {
+  await company?.close()
+  await names?.close()
+})
+
+const setting = (more: object = {}) => ({
+  issuer: company.url,
+  client_id: company.client.id,
+  client_secret: company.client.secret,
+  domains: ['acme.example'],
+  ...more,
+})
+const save = (more: object = {}) => ours('owner', 'PUT', '/sign-in', setting(more))
+
+/** Puts the record of each domain into DNS, and proves them. */
+async function prove(): Promise<Answer> {
+  const { body } = await ours('owner', 'GET', '/sign-in')
+  let last: Answer | null = null
+  for (const { domain, record } of body.provider.domains) {
+    names.records.set(record.name, [record.value])
+    last = await ours('owner', 'POST', `/sign-in/domains/${domain}/prove`)
+    expect(last.status).toBe(200)
+  }
+  return last as Answer
+}
+
+/** The provider is as in a new organization, and nobody has signed in with it. */
+beforeEach(async () => {
+  const { pool } = server.context
+  await pool.query('delete from auth_sessions')
+  await pool.query('delete from sign_in_providers')
+  await pool.query('delete from auth_rate_limits')
+  await pool.query(`update organizations set settings = '{}'`)
+  names.records.clear()
+  company.people.clear()
+})
+
+let people = 0
+/** A new person of the company, who signs in at the provider from now on. */
+function employ(claims: object = {}): { subject: string; email: string } {
+  people += 1
+  const subject = `person-${people}`
+  const email = `person-${people}@acme.example`
+  company.people.set(subject, { email, email_verified: true, name: `Person ${people}`, ...claims })
+  company.subject = subject
+  return { subject, email }
+}
+
+/** Goes through the whole sign-in; returns the last answer. */
+async function signIn(
+  email: string,
+  browser = new Browser(server),
+): Promise<{ answer: Answer; browser: Browser }> {
+  const begun = await browser.auth('sign-in/provider', { email, place: '/console/runs' })
+  expect(begun.status).toBe(200)
+  const { search } = await company.signIn(begun.body.url)
+  return { answer: await browser.send('GET', `/api/auth/sign-in/provider/answer${search}`), browser }
+}
+
+const me = async (browser: Browser) => (await browser.send('GET', '/me')).body
+const roleOf = async (email: string): Promise<string | null> => {
+  const { rows } = await server.context.pool.query<{ role: string }>(
+    'select role from memberships m join users u on u.id = m.user_id where u.email = $1 and organization_id = $2',
+    [email, organizationId],
+  )
+  return rows[0]?.role ?? null
+}
+const lastAudit = async (type: string) => {
+  await recordAccountEvents(server.context)
+  const { rows } = await server.context.pool.query<{ canonical: string }>(
+    'select canonical from audit_events where organization_id = $1 and event_type = $2 order by seq desc limit 1',
+    [organizationId, type],
+  )
+  return rows[0] === undefined ? null : JSON.parse(rows[0].canonical)
+}
+
+describe('the setting', () => {
+  test('is shown without its secret, which is sealed, and the audit log has what was and what is', async () => {
+    const saved = await save({ default_role: 'viewer' })
+    expect(saved.status).toBe(200)
+    expect(saved.text).not.toContain(company.client.secret)
+    const changed = await save({
+      client_secret: undefined,
+      default_role: 'member',
+      role_map: { it: 'admin' },
+    })
+    expect(changed.body).toMatchObject({ default_role: 'member', role_map: { it: 'admin' } })
+    const entry = await lastAudit('sign_in.provider_saved')
+    expect(entry.metadata).toMatchObject({
+      before: { default_role: 'viewer', role_map: {} },
+      after: { default_role: 'member', role_map: { it: 'admin' } },
+    })
+    expect(JSON.stringify(entry)).not.toContain(company.client.secret)
+    const { rows } = await server.context.pool.query('select * from sign_in_providers')
+    expect(Buffer.from(rows[0].client_secret_sealed).includes(company.client.secret)).toBe(false)
+  })
+
+  test('does not send the stored secret to another issuer or client', async () => {
+    await save()
+    const other = await save({ client_secret: undefined, issuer: 'https://elsewhere.example' })
+    expect([codeOf(other), other.body.error.details[0].path]).toEqual([
+      '422 validation_error',
+      'client_secret',
+    ])
+    expect(codeOf(await save({ client_secret: undefined, client_id: 'another' }))).toBe(
+      '422 validation_error',
+    )
+  })
+
+  test('takes no address of the operator’s network, and no plain http', async () => {
+    expect(codeOf(await save({ issuer: 'http://login.acme.example' }))).toBe('422 validation_error')
+    const inside = await save({ issuer: 'https://10.0.0.1' })
+    expect(inside.status).toBe(200)
+    const tested = await ours('owner', 'POST', '/sign-in/test')
+    expect(tested.body).toMatchObject({ ok: false, message: expect.stringContaining('cannot be reached') })
+  })
+
+  test('is for owners', async () => {
+    expect(codeOf(await ours('admin', 'GET', '/sign-in'))).toBe('403 insufficient_role')
+  })
+
+  test('is tested: the answer says what is wrong', async () => {
+    await save()
+    expect((await ours('owner', 'POST', '/sign-in/test')).body.ok).toBe(true)
+    await save({ issuer: `${company.url}/nothing` })
+    const { body } = await ours('owner', 'POST', '/sign-in/test')
+    expect(body).toMatchObject({ ok: false, message: expect.stringContaining('check `issuer`') })
+  })
+})
+
+describe('a domain', () => {
+  test('counts only after its TXT record was found', async () => {
+    await save({ default_role: 'viewer' })
+    const { email } = employ()
+    const early = await new Browser(server).auth('sign-in/provider', { email })
+    expect(early.status).toBe(404)
+    const missing = await ours('owner', 'POST', '/sign-in/domains/acme.example/prove')
+    expect(codeOf(missing)).toBe('409 conflict')
+    expect(missing.body.error.message).toMatch(/TXT record of `_countersign\.acme\.example`/)
+    expect((await prove()).body.domains).toMatchObject([{ domain: 'acme.example', proven_by: 'dns' }])
+    expect((await lastAudit('sign_in.domain_proven')).metadata).toMatchObject({ domain: 'acme.example' })
+    expect((await signIn(email)).answer.status).toBe(200)
+  })
+
+  test('belongs to one organization', async () => {
+    await save()
+    await prove()
+    const other = await addOrganization(server.context)
+    const path = `/organizations/${other.id}/sign-in`
+    const { body } = await server.call(other.owner.key, 'PUT', path, setting())
+    const [{ record }] = body.domains
+    names.records.set(record.name, [record.value])
+    const second = await server.call(other.owner.key, 'POST', `${path}/domains/acme.example/prove`)
+    expect(codeOf(second)).toBe('409 conflict')
+    expect(second.body.error.message).toContain('ask the operator')
+  })
+
+  test('of another organization admits nobody, whatever the provider says', async () => {
+    await save({ default_role: 'viewer' })
+    await prove()
+    const { email, subject } = employ()
+    company.people.set(subject, { email: 'ana@rival.example', email_verified: true })
+    const { answer } = await signIn(email)
+    expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('not proven')])
+    expect(await roleOf('ana@rival.example')).toBeNull()
+  })
+})
+
+describe('a first sign-in', () => {
+  beforeEach(async () => {
+    await save({ default_role: 'member' })
+    await prove()
+  })
+
+  test('makes an account, joins with the role, and opens a session', async () => {
+    const { email } = employ()
+    const { answer, browser } = await signIn(email)
+    expect(answer.body).toEqual({ place: '/console/runs', organization_id: organizationId })
+    expect(await me(browser)).toMatchObject({
+      user: { email, name: `Person ${people}`, email_verified: true },
+      organizations: [{ id: organizationId, role: 'member' }],
+      session_opened_with: 'provider',
+      has_second_factor: false,
+    })
+    const joined = await lastAudit('member.joined')
+    expect(joined).toMatchObject({
+      actor: { type: 'system', id: 'sign-in provider' },
+      metadata: { role: 'member' },
+    })
+    expect(await lastAudit('session.started')).not.toBeNull()
+  })
+
+  test('needs a role', async () => {
+    await save({ default_role: null })
+    const { answer } = await signIn(employ().email)
+    expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('give you no role')])
+  })
+
+  test('needs an address that the provider does not call unconfirmed', async () => {
+    const { answer } = await signIn(employ({ email_verified: false }).email)
+    expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('not confirmed')])
+  })
+
+  test('links a member with a confirmed address of the domain, once', async () => {
+    const { email } = employ()
+    const { userId } = await addPerson(server.context, organizationId, 'admin')
+    await server.context.pool.query('update users set email = $1 where id = $2', [email, userId])
+    const { browser } = await signIn(email)
+    expect((await me(browser)).user.id).toBe(userId)
+    expect(await roleOf(email)).toBe('admin')
+    expect((await lastAudit('member.identity_linked')).metadata).toMatchObject({ member_id: userId })
+    // Another subject with the same address is another person.
+    const { email: _, subject } = employ({ email })
+    const second = await signIn(email)
+    expect([subject, second.answer.status]).toEqual([company.subject, 409])
+    expect(second.answer.body.message).toContain('another person of your provider')
+  })
+
+  test('never takes an account of somebody who is no member', async () => {
+    const { email } = employ()
+    const other = await addOrganization(server.context)
+    await server.context.pool.query('update users set email = $1 where id = $2', [email, other.owner.userId])
+    const { answer } = await signIn(email)
+    expect([answer.status, answer.body.message]).toEqual([409, expect.stringContaining('sign in to it')])
+    expect(await roleOf(email)).toBeNull()
+    // Who is signed in to it in the same browser has proven both.
+    const cookie = await factorCookie(server.context, other.owner.userId)
+    const browser = new Browser(server)
+    const begun = await browser.auth('sign-in/provider', { email })
+    const { search } = await company.signIn(begun.body.url)
+    const linked = await server.call(null, 'GET', `/api/auth/sign-in/provider/answer${search}`, undefined, {
+      cookie: `${browser.cookie}; ${cookie}`,
+      origin: server.base,
+    })
+    expect(linked.status).toBe(200)
+    expect(await roleOf(email)).toBe('member')
+  })
+
+  test('the subject stays the person when the address there changes', async () => {
+    const { email, subject } = employ()
+    await signIn(email)
+    company.people.set(subject, { email: `new-${email}`, email_verified: true })
+    const { browser } = await signIn(email)
+    expect((await me(browser)).user.email).toBe(email)
+  })
+})
+
+describe('groups of the provider', () => {
+  const map = { groups_claim: 'groups', role_map: { finance: 'member', 'it-admins': 'admin' } }
+  beforeEach(async () => {
+    await save(map)
+    await prove()
+  })
+
+  test('set the role at each sign-in, and end the membership', async () => {
+    const { email, subject } = employ({ groups: ['finance', 'it-admins'] })
+    await signIn(email)
+    expect(await roleOf(email)).toBe('admin')
+    company.people.get(subject)!['groups'] = ['finance']
+    const { browser } = await signIn(email)
+    expect(await roleOf(email)).toBe('member')
+    expect((await lastAudit('member.role_changed')).metadata).toMatchObject({ from: 'admin', to: 'member' })
+    company.people.get(subject)!['groups'] = ['others']
+    expect((await signIn(email)).answer.status).toBe(403)
+    expect(await roleOf(email)).toBeNull()
+    expect((await browser.send('GET', `/organizations/${organizationId}/rules`)).status).toBe(404)
+    // The same subject comes back as the same person.
+    company.people.get(subject)!['groups'] = ['finance']
+    expect((await signIn(email)).answer.status).toBe(200)
+  })
+
+  test.each([
+    ['a text', 'it-admins'],
+    ['missing', undefined],
+    ['huge', Array.from({ length: 1_001 }, () => 'it-admins')],
+    ['an object', { 'it-admins': true }],
+    ['a list of objects', [{ name: 'it-admins' }]],
+  ])('are refused if the claim is %s, and nothing changes', async (_, groups) => {
+    const { email, subject } = employ({ groups: ['finance'] })
+    await signIn(email)
+    company.people.get(subject)!['groups'] = groups
+    const { answer } = await signIn(email)
+    expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('no usable list')])
+    expect(await roleOf(email)).toBe('member')
+  })
+
+  test('never take the last owner', async () => {
+    const { email } = employ({ groups: ['others'] })
+    const { userId } = personOf('owner')
+    const { pool } = server.context
+    const before = await pool.query('select email from users where id = $1', [userId])
+    await pool.query('update users set email = $1 where id = $2', [email, userId])
+    expect((await signIn(email)).answer.status).toBe(200)
+    expect(await roleOf(email)).toBe('owner')
+    await pool.query('update users set email = $1 where id = $2', [before.rows[0].email, userId])
+  })
+})
+
+describe('a session of the provider', () => {
+  let email = ''
+  let browser: Browser
+  beforeEach(async () => {
+    await save({ default_role: 'admin' })
+    await prove()
+    email = employ().email
+    browser = (await signIn(email)).browser
+  })
+
+  test('acts only in its organization, and so do the keys that it makes', async () => {
+    const { user } = await me(browser)
+    const other = await addOrganization(server.context)
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: other.id, user_id: user.id, role: 'owner' })
+      .execute()
+    const there = `/organizations/${other.id}/members`
+    expect(codeOf(await browser.send('GET', there))).toBe('403 sso_required')
+    expect((await me(browser)).organizations.map(({ id }: { id: string }) => id)).toEqual([organizationId])
+    const scopes = ['rules:read', 'organizations:*', 'api_keys:*', 'agents:authorize']
+    const made = await browser.send('POST', '/api-keys', { name: 'k', scopes })
+    expect(made.status).toBe(201)
+    const key = made.body.api_key
+    expect((await server.call(key, 'GET', `/organizations/${organizationId}/rules`)).status).toBe(200)
+    expect(codeOf(await server.call(key, 'GET', there))).toBe('403 sso_required')
+    const inherited = await server.call(key, 'POST', '/api-keys', { name: 'k2', scopes: ['organizations:*'] })
+    expect(codeOf(await server.call(inherited.body.api_key, 'GET', there))).toBe('403 sso_required')
+    expect(codeOf(await server.call(key, 'POST', '/organizations', { name: 'Mine' }))).toBe(
+      '403 sso_required',
+    )
+    const asked = await server.call(key, 'POST', '/authorize', {
+      agent: { name: 'Claude Code', kind: 'claude-code' },
+      session_id: 's-bound',
+      tool_name: 'Read',
+      tool_input: { file_path: '/a' },
+      organization_id: other.id,
+    })
+    expect(asked.body).toMatchObject({ decision: 'deny', reason: 'another organization' })
+    // A key of the person that no provider had a part in is not bound.
+    const free = await addKey(server.context, organizationId, user.id, scopes)
+    expect((await server.call(free.secret, 'GET', there)).status).toBe(200)
+  })
+
+  test('does not change the account', async () => {
+    for (const [path, body] of [
+      ['change-password', { currentPassword: 'x', newPassword: 'y'.repeat(12) }],
+      ['two-factor/enable', { password: 'x' }],
+      ['two-factor/verify-totp', { code: '123456' }],
+      ['update-user', { name: 'Eve' }],
+      ['revoke-sessions', {}],
+    ] as const)
+      expect([path, (await browser.auth(path, body)).status]).toEqual([path, 403])
+  })
+
+  test('ends after twelve hours, in every check', async () => {
+    const { pool } = server.context
+    await pool.query(`update auth_sessions set created_at = now() - interval '12 hours 1 minute'`)
+    expect((await browser.send('GET', '/me')).status).toBe(401)
+  })
+
+  test('ends when the person signs out at the provider', async () => {
+    const other = await signIn(email)
+    await company.signOut()
+    expect((await other.browser.send('GET', '/me')).status).toBe(401)
+    // This one belongs to another session there.
+    expect((await browser.send('GET', '/me')).status).toBe(200)
+    expect(await lastAudit('session.ended')).not.toBeNull()
+  })
+
+  test('ends when the owner removes the provider or sets another client', async () => {
+    await save({ default_role: 'admin', client_id: 'another' })
+    expect((await browser.send('GET', '/me')).status).toBe(401)
+    expect((await ours('owner', 'DELETE', '/sign-in')).status).toBe(204)
+    expect((await lastAudit('sign_in.provider_removed')).metadata.before.client_id).toBe('another')
+  })
+
+  test('counts as one with a second factor only if the provider says so, or the owner', async () => {
+    await server.context.pool.query(`update organizations set settings = '{"require_mfa": true}'`)
+    const path = `/organizations/${organizationId}/rules`
+    const refused = await browser.send('GET', path)
+    expect([codeOf(refused), refused.body.error.message]).toEqual([
+      '403 mfa_required',
+      expect.stringContaining('checks_factor'),
+    ])
+    await server.context.pool.query('update sign_in_providers set checks_factor = true')
+    const again = await signIn(email)
+    expect((await again.browser.send('GET', path)).status).toBe(200)
+    expect(await me(again.browser)).toMatchObject({
+      session_opened_with: 'provider+factor',
+      has_second_factor: true,
+    })
+  })
+})
+
+describe('`require_sso`', () => {
+  const require = () => ours('owner', 'PATCH', '/governance', { require_sso: true })
+
+  test('needs a provider that somebody has used, and an owner with a way past it', async () => {
+    expect(codeOf(await require())).toBe('409 conflict')
+    await save({ default_role: 'member' })
+    await prove()
+    expect((await require()).body.error.message).toContain('sign in once')
+    await signIn(employ().email)
+    expect((await require()).body.error.message).toContain('second factor')
+    await enrolPeople(server.context, [personOf('owner').userId])
+    expect((await require()).status).toBe(200)
+    expect(codeOf(await ours('owner', 'DELETE', '/sign-in'))).toBe('409 conflict')
+  })
+
+  test('no password session counts, but an owner’s with a second factor, which is audited', async () => {
+    await save({ default_role: 'member' })
+    await prove()
+    const { browser } = await signIn(employ().email)
+    await server.context.pool.query(
+      `update organizations set settings = '{"require_sso": true}' where id = $1`,
+      [organizationId],
+    )
+    const { pool } = server.context
+    const path = `/organizations/${organizationId}/rules`
+    const send = async (who: 'owner' | 'admin', factor: boolean) => {
+      await pool.query('update users set two_factor_enabled = $2 where id = $1', [
+        personOf(who).userId,
+        factor,
+      ])
+      const cookie = await factorCookie(server.context, personOf(who).userId)
+      if (!factor)
+        await pool.query(`update auth_sessions set opened_with = 'password' where user_id = $1`, [
+          personOf(who).userId,
+        ])
+      return server.call(null, 'GET', path, undefined, { cookie })
+    }
+    expect((await browser.send('GET', path)).status).toBe(200)
+    expect(codeOf(await send('admin', true))).toBe('403 sso_required')
+    expect(codeOf(await send('owner', false))).toBe('403 sso_required')
+    expect((await send('owner', true)).status).toBe(200)
+    expect(await lastAudit('session.beside_provider')).toMatchObject({ user_id: personOf('owner').userId })
+  })
+})
+
+describe('an answer of the provider is refused', () => {
+  let liar: LyingProvider
+  const email = 'liar@acme.example'
+  beforeEach(async () => {
+    liar ??= await startLyingProvider(company.client, { sub: 'liar', email, email_verified: true })
+    Object.assign(liar, { claims: {}, signedWith: 'own' })
+    await save({ issuer: liar.url, default_role: 'member' })
+    await prove()
+  })
+  afterAll(() => liar?.close())
+
+  const begin = async (browser: Browser) =>
+    (await browser.auth('sign-in/provider', { email })).body.url as string
+  const bring = (browser: Browser, { search }: URL) =>
+    browser.send('GET', `/api/auth/sign-in/provider/answer${search}`)
+  const whole = async (): Promise<Answer> => {
+    const browser = new Browser(server)
+    return bring(browser, liar.answerTo(await begin(browser)))
+  }
+
+  test('unless it is honest', async () => {
+    expect((await whole()).status).toBe(200)
+  })
+
+  test.each([
+    ['for another client', { aud: 'another' }],
+    ['for several clients without `azp`', { aud: ['countersign', 'another'] }],
+    ['of another issuer', { iss: 'https://elsewhere.example' }],
+    ['with another nonce', { nonce: 'another' }],
+    ['without a nonce', { nonce: undefined }],
+    ['that has ended', { exp: 1 }],
+    ['of nobody', { sub: undefined }],
+    ['with a huge subject', { sub: 's'.repeat(300) }],
+  ])('with a token %s', async (_, claims) => {
+    liar.claims = claims
+    expect([403, 409]).toContain((await whole()).status)
+    expect((await server.context.pool.query('select from auth_sessions')).rowCount).toBe(0)
+  })
+
+  test.each(['other', 'secret'] as const)(
+    'with a token signed with the wrong key: %s',
+    async (signedWith) => {
+      liar.signedWith = signedWith
+      expect((await whole()).status).toBe(409)
+    },
+  )
+
+  test('with a state that was used, is of another browser, or of nobody', async () => {
+    const browser = new Browser(server)
+    const back = liar.answerTo(await begin(browser))
+    const stranger = new Browser(server)
+    await begin(stranger)
+    expect((await bring(stranger, back)).status).toBe(404)
+    const again = liar.answerTo(await begin(browser))
+    const { cookie } = browser
+    expect((await bring(browser, again)).status).toBe(200)
+    const replayed = await server.call(
+      null,
+      'GET',
+      `/api/auth/sign-in/provider/answer${again.search}`,
+      undefined,
+      { cookie },
+    )
+    expect(replayed.status).toBe(404)
+    expect((await bring(new Browser(server), back)).status).toBe(404)
+  })
+
+  test('with the `iss` of another provider', async () => {
+    const browser = new Browser(server)
+    const back = liar.answerTo(await begin(browser))
+    back.searchParams.set('iss', 'https://elsewhere.example')
+    expect((await bring(browser, back)).status).toBe(409)
+  })
+
+  test('after the owner has changed the provider', async () => {
+    const browser = new Browser(server)
+    const back = liar.answerTo(await begin(browser))
+    await save({ default_role: 'member' })
+    expect((await bring(browser, back)).status).toBe(404)
+  })
+
+  test('and a provider that is down signs nobody in, and says what to do', async () => {
+    const browser = new Browser(server)
+    const back = liar.answerTo(await begin(browser))
+    await server.context.pool.query(`update sign_in_providers set issuer = 'http://127.0.0.1:1'`)
+    await server.context.pool.query(`update sign_in_attempts set issuer = 'http://127.0.0.1:1'`)
+    const answer = await bring(browser, back)
+    expect([answer.status, answer.body.message]).toEqual([
+      503,
+      expect.stringContaining('an owner can sign in'),
+    ])
+  })
+
+  test('a logout token must be signed, for this client, and name a session', async () => {
+    const browser = new Browser(server)
+    await bring(browser, liar.answerTo(await begin(browser)))
+    const events = { 'http://schemas.openid.net/event/backchannel-logout': {} }
+    const send = (token: string) =>
+      fetch(`${server.base}/organizations/${organizationId}/sign-in/logout`, {
+        method: 'POST',
+        body: new URLSearchParams({ logout_token: token }),
+      })
+    const isIn = async () => (await browser.send('GET', '/me')).status
+    expect((await send('nonsense')).status).toBe(400)
+    for (const claims of [
+      { events, aud: 'another' },
+      { events, nonce: 'n' },
+      {},
+      { events, iss: 'https://elsewhere.example' },
+    ]) {
+      expect((await send(await liar.logoutToken({ sub: 'liar', ...claims }))).status).toBe(400)
+      expect(await isIn()).toBe(200)
+    }
+    liar.signedWith = 'other'
+    expect((await send(await liar.logoutToken({ sub: 'liar', events }))).status).toBe(400)
+    liar.signedWith = 'own'
+    expect((await send(await liar.logoutToken({ sub: 'another', events }))).status).toBe(200)
+    expect(await isIn()).toBe(200)
+    expect((await send(await liar.logoutToken({ sub: 'liar', events }))).status).toBe(200)
+    expect(await isIn()).toBe(401)
+  })
+})

@@ -1,0 +1,126 @@
+import { startLyingProvider, type LyingProvider } from '../../support/company-provider.ts'
+import { proof, type Proofs, type World } from './world.ts'
+
+/* The provider with which people sign in. */
+
+const client = { id: 'c', secret: 's' }
+
+/** Runs `work` beside a provider that signs `ana` in. */
+async function beside<T>(work: (provider: LyingProvider) => Promise<T>): Promise<T> {
+  const provider = await startLyingProvider(client, { sub: 'ana', email_verified: true })
+  try {
+    return await work(provider)
+  } finally {
+    await provider.close()
+  }
+}
+
+interface Entered {
+  readonly status: number
+  readonly role: string | null
+  readonly openedWith: string | null
+}
+
+const domainOf = ({ id }: World): string => `${id.replace('_', '-').toLowerCase()}.example`
+
+async function save(world: World, provider: LyingProvider, more: object): Promise<void> {
+  const usual = { client_id: client.id, client_secret: client.secret, default_role: 'member' }
+  const body = { issuer: provider.url, domains: [domainOf(world)], ...usual, ...more }
+  await world.ok('owner', 'PUT', `${world.path}/sign-in`, body)
+  await world.api.stack.context.pool.query(
+    `update sign_in_domains set proven_at = now(), proven_by = 'operator' where organization_id = $1`,
+    [world.id],
+  )
+}
+
+/** The answer to a person with an address of this domain who begins to sign in. */
+async function begin({ api }: World, email: string): Promise<Response> {
+  await api.stack.context.pool.query('delete from auth_rate_limits')
+  return fetch(`${api.base}/api/auth/sign-in/provider`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: api.base },
+    body: JSON.stringify({ email }),
+  })
+}
+
+/** Signs `ana` in, with these settings of the provider and claims. */
+async function entered(
+  world: World,
+  provider: LyingProvider,
+  more: object,
+  claims: object = {},
+): Promise<Entered> {
+  await save(world, provider, more)
+  const email = `ana@${domainOf(world)}`
+  provider.claims = { email, ...claims }
+  const begun = await begin(world, email)
+  const { url } = (await begun.json()) as { url: string }
+  const cookie = begun.headers
+    .getSetCookie()
+    .map((each) => each.split(';', 1)[0])
+    .join('; ')
+  const { search } = provider.answerTo(url)
+  const { status } = await fetch(`${world.api.base}/api/auth/sign-in/provider/answer${search}`, {
+    headers: { cookie },
+  })
+  const { rows } = await world.api.stack.context.pool.query(
+    `select m.role, s.opened_with from users u join memberships m on m.user_id = u.id
+     left join auth_sessions s on s.user_id = u.id where u.email = $1`,
+    [email],
+  )
+  return { status, role: rows[0]?.role ?? null, openedWith: rows[0]?.opened_with ?? null }
+}
+
+/** Somebody has signed in with the organization’s provider. */
+export const withUsedProvider = (world: World): Promise<Entered> =>
+  beside((provider) => entered(world, provider, {}))
+
+const inGroup = { groups: ['finance'], teams: ['sales'] }
+const roles = { groups_claim: 'groups', default_role: null }
+
+export const providerProofs: Proofs = {
+  issuer: proof(['up', 'down'], [true, false], (world, which) =>
+    beside(async (provider) => {
+      await save(world, provider, which === 'up' ? {} : { issuer: 'http://127.0.0.1:1' })
+      return (await world.ok('owner', 'POST', `${world.path}/sign-in/test`)).ok
+    }),
+  ),
+  client_id: proof(['c', 'd'], ['c', 'd'], (world, client_id) =>
+    beside(async (provider) => {
+      await save(world, provider, { client_id })
+      const { url } = (await (await begin(world, `ana@${domainOf(world)}`)).json()) as { url: string }
+      return new URL(url).searchParams.get('client_id')
+    }),
+  ),
+  client_secret: proof(['one', 'two'], ['one', 'two'], (world, client_secret) =>
+    beside(async (provider) => {
+      await entered(world, provider, { client_secret })
+      return provider.secrets[0]
+    }),
+  ),
+  'domains[]': proof(['own', 'other'], [200, 404], (world, which) =>
+    beside(async (provider) => {
+      const domain = which === 'own' ? domainOf(world) : `other-${domainOf(world)}`
+      await save(world, provider, { domains: [domain] })
+      return (await begin(world, `ana@${domainOf(world)}`)).status
+    }),
+  ),
+  groups_claim: proof(['groups', 'teams'], ['member', 'admin'], (world, groups_claim) =>
+    beside(async (provider) => {
+      const role_map = { finance: 'member', sales: 'admin' }
+      return (await entered(world, provider, { ...roles, groups_claim, role_map }, inGroup)).role
+    }),
+  ),
+  'role_map.*': proof(['viewer', 'admin'], ['viewer', 'admin'], (world, role) =>
+    beside(
+      async (provider) =>
+        (await entered(world, provider, { ...roles, role_map: { finance: role } }, inGroup)).role,
+    ),
+  ),
+  default_role: proof(['viewer', null], ['viewer', null], (world, default_role) =>
+    beside(async (provider) => (await entered(world, provider, { default_role })).role),
+  ),
+  checks_factor: proof([false, true], ['provider', 'provider+factor'], (world, checks_factor) =>
+    beside(async (provider) => (await entered(world, provider, { checks_factor })).openedWith),
+  ),
+}
