@@ -395,3 +395,19 @@ describe('messages and logs', () => {
     expect(found(lines.join(''))).toEqual([])
   })
 })
+
+describe('who may decide the approval of a whole run', () => {
+  test('sees its inputs, and no other value, if another approval needs an owner', async () => {
+    const run = planted.runs.find(({ row }) => row === 'ownersRun')
+    if (run === undefined) throw new Error('no run has an approval that needs an owner')
+    await server.context.pool.query(
+      `insert into approvals (id, organization_id, kind, status, run_id, workflow_id, labels, risk, requested_by, approver, approvals_needed, created_at)
+       values ('apr_of_the_run', $1, 'run', 'approved', $2, $3, '{}', '{"level": "low", "reasons": []}', $4, 'admin', 1, now())`,
+      [organizationId, run.id, planted.workflowId, people.asker.userId],
+    )
+    const seen = async (part: Part) => found((await read(part, `/runs/${run.id}`)).text)
+    expect(await seen('admin')).toEqual([run.values.input])
+    expect(await seen('member')).toEqual([])
+    expect((await read('admin', `/runs/${run.id}/steps/look/output`)).status).toBe(403)
+  })
+})
