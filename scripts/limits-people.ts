@@ -2,7 +2,7 @@ import { mostConnections } from '../src/governance/connections/save-connection.t
 import { approvalSeconds } from '../src/calls/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
-import { mostGroupMembers, mostGroups } from '../src/governance/people/groups.ts'
+import { mostGroups } from '../src/governance/people/groups.ts'
 import { providerSessionHours } from '../src/governance/access/recheck.ts'
 import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
@@ -61,7 +61,11 @@ export const people: Rows = [
     'comment of a vote; reason of a rejection, a cancellation or an outdated template',
     `${sameAt('ApproveRequest.comment.maxLength', 'RejectRequest.reason.maxLength', 'CancelRequest.reason.maxLength', 'DeprecateTemplateRequest.reason.maxLength')} characters`,
   ],
-  ['groups of an organization, members of a group', `${count(mostGroups)}, ${count(mostGroupMembers)}`],
+  ['groups of an organization', count(mostGroups)],
+  [
+    'members of a group',
+    `${numberAt('GroupRequest.members.maxItems')}, each named in ${numberAt('GroupRequest.members.items.maxLength')} characters`,
+  ],
   ['description of a group', characters('GroupRequest.description')],
   ['reason of a freeze', characters('FreezeRequest.reason')],
   ['name of an organization, a key, a connection', characters('OrganizationRequest.name')],

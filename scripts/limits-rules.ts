@@ -36,7 +36,10 @@ export const rules: Rows = [
     '`approvals_needed`, `approval_threshold`',
     sameAt('RuleRequest.approvals_needed.maximum', 'GovernanceChanges.approval_threshold.maximum'),
   ],
-  ['`approvers` of a rule', numberAt('RuleRequest.approvers.maxItems')],
+  [
+    '`approvers` of a rule',
+    `${numberAt('RuleRequest.approvers.maxItems')}, each with a \`count\` up to ${numberAt('ApproverSeat.properties.count.maximum')}`,
+  ],
   [
     '`expires_after_seconds`',
     `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,

@@ -287,13 +287,13 @@ describe('what waits', () => {
         item_index: null,
         approver: 'admin',
         approvers: [{ role: 'admin', count: 1 }],
-        cannot_be_given: null,
         resolve_with: route,
         attempt: 1,
       }
       expect(run.waiting_for).toEqual([
         {
           ...both,
+          cannot_be_given: null,
           approval_id: null,
           step_id: 's',
           tool: 'mail_send',

@@ -303,6 +303,8 @@ describe('governance settings', () => {
       default_tool_access: 'allow',
       require_mfa: false,
       require_sso: false,
+      restricted_labels: ['confidential', 'pii'],
+      run_values: 'participants',
       keep_decision_params: true,
     })
   })
