@@ -5,6 +5,7 @@ import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses
 import { mostGroups } from '../src/governance/people/groups.ts'
 import { providerSessionHours } from '../src/governance/access/recheck.ts'
 import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
+import { mostScimTokens } from '../src/governance/signin/scim.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostInvited } from '../src/console/visit.ts'
@@ -83,6 +84,10 @@ export const people: Rows = [
     `${numberAt('SignInProviderRequest.domains.maxItems')} of ${characters('SignInProviderRequest.domains.items')}`,
   ],
   ['groups of one person that a provider names', count(mostProviderGroups)],
+  [
+    'SCIM tokens of an organization',
+    `${mostScimTokens}, each for at most ${numberAt('ScimTokenRequest.days.maximum')} days; names of ${characters('ScimTokenRequest.name')}`,
+  ],
   ['length of a sign-in with a provider', `${providerSessionHours} hours`],
   ['connections of an organization, those of its members included', count(mostConnections)],
   [

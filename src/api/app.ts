@@ -9,6 +9,7 @@ import { observed, routeLocal, requestId, requestIdOf, ownHost } from './http-se
 import { dropBody } from './body-bytes.ts'
 import { splitKey, type Method, type Mounted, type Route, type Services } from './route.ts'
 import { routes } from './routes/index.ts'
+import { scimRouter } from './scim.ts'
 import { sendAnswer } from './send.ts'
 import '../shared/tsx.ts'
 
@@ -39,6 +40,7 @@ export function createApp(context: Context, services: Services): Express {
   })
   const mounted = { ...services, auth }
   app.use(consoleRouter(context, mounted))
+  app.use('/scim/v2', scimRouter(context))
   const router = createRouter(context, mounted)
   for (const prefix of prefixes) app.use(prefix, router)
   app.use((request: Request) => {

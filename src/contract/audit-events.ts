@@ -289,6 +289,11 @@ export const auditEvents = {
     when: 'A mail domain is proven to belong to the organization: by DNS, or by the operator.',
     metadata: { domain: text, proven_by: text },
   },
+  'scim_token.created': {
+    when: 'An owner makes a token for the directory of the company (SCIM).',
+    metadata: { token_id: text, name: text },
+  },
+  'scim_token.deleted': { when: 'A SCIM token is deleted.', metadata: { token_id: text, name: text } },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
     metadata: fields.slackFields,

@@ -21,6 +21,7 @@ export const idPrefixes = {
   webhook: 'whk',
   message: 'msg',
   delivery: 'dlv',
+  scimToken: 'scim',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

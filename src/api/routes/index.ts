@@ -16,7 +16,7 @@ import { memoryRoutes } from './memory.ts'
 import { policyRoutes } from './policies.ts'
 import { postPreview, runDetailRoutes, postExecute, runRoutes } from './runs.ts'
 import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
-import { signInRoutes } from './sign-in.ts'
+import { scimRoutes, signInRoutes } from './sign-in.ts'
 import { toolRoutes } from './tools.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { registryRoutes, workflowRoutes } from './workflows.ts'
@@ -50,6 +50,7 @@ const all = [
   ...memberRoutes,
   ...groupRoutes,
   ...signInRoutes,
+  ...scimRoutes,
   ...webhookRoutes,
   ...integrationRoutes,
   getHealth,

@@ -13,12 +13,19 @@ import {
   saveProvider,
   type ResolveTxt,
 } from '../../governance/signin/provider.ts'
+import {
+  createScimToken,
+  deleteScimToken,
+  scimTokenDays,
+  scimTokenRows,
+} from '../../governance/signin/scim.ts'
 import { nameField, textField } from '../../policy/text.ts'
 import { readBytes } from '../body-bytes.ts'
 import { ApiError } from '../errors.ts'
+import { objects } from '../objects.ts'
 import { done, ok, tagged } from '../route.ts'
 import { inTable } from '../subjects.ts'
-import { called, named, role, time } from '../schemas/common.ts'
+import { called, id, named, role, time } from '../schemas/common.ts'
 import { story } from '../schemas/example.ts'
 
 const { route, publicRoute } = tagged('Sign-in')
@@ -234,3 +241,52 @@ export async function textsOf(resolver: Resolver, name: string): Promise<readonl
     throw error
   }
 }
+
+/* Tokens with which a directory sends SCIM (src/api/scim.ts). */
+
+const scimToken = named('ScimToken', {
+  id,
+  organization_id: id,
+  name: z.string(),
+  created_by: id,
+  created_at: time,
+  expires_at: time,
+  last_used_at: time.nullable(),
+})
+
+export const scimTokenBody = named('ScimTokenRequest', {
+  name: nameField(100),
+  days: z
+    .int()
+    .min(1)
+    .max(scimTokenDays.most)
+    .default(scimTokenDays.usual)
+    .describe('after so many days it ends'),
+})
+
+const newScimToken = scimToken
+  .extend({ token: z.string().describe('shown only this once') })
+  .meta({ id: 'NewScimToken' })
+
+const scimTokens = objects({
+  tag: 'Sign-in',
+  all: '/organizations/{id}/scim-tokens',
+  one: '/organizations/{id}/scim-tokens/{token}',
+  subject: 'organization',
+  reads: { scope: 'organizations:*', role: 'owner' },
+  writes: { scope: 'organizations:*', role: 'owner' },
+  shown: scimToken,
+  from: scimTokenRows,
+})
+
+export const scimRoutes = [
+  scimTokens.create({
+    summary: 'Make a token with which the company’s directory adds and removes people (SCIM 2.0)',
+    body: scimTokenBody,
+    answer: newScimToken,
+    audit: ['scim_token.created'],
+    run: createScimToken,
+  }),
+  scimTokens.list({ summary: 'The organization’s SCIM tokens, newest first' }),
+  scimTokens.remove({ summary: 'Delete a SCIM token', audit: ['scim_token.deleted'], run: deleteScimToken }),
+]

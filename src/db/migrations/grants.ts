@@ -68,6 +68,8 @@ const changeable = [
   'sign_in_domains',
   'sign_in_identities',
   'sign_in_attempts',
+  'scim_tokens',
+  'scim_users',
 ]
 const deletable = [
   'run_events',
@@ -109,6 +111,8 @@ const deletable = [
   'sign_in_domains',
   'sign_in_identities',
   'sign_in_attempts',
+  'scim_tokens',
+  'scim_users',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

@@ -3,6 +3,7 @@ import { groups } from './0002-groups.ts'
 import { readers } from './0004-readers.ts'
 import { seats } from './0003-seats.ts'
 import { signInProviders } from './0008-sign-in-providers.ts'
+import { scim } from './0010-scim.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -14,6 +15,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0003-seats', sql: seats },
   { name: '0004-readers', sql: readers },
   { name: '0008-sign-in-providers', sql: signInProviders },
+  { name: '0010-scim', sql: scim },
 ]
 
 export interface Migration {

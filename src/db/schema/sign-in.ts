@@ -41,9 +41,30 @@ export interface SignInAttemptsTable {
   expires_at: Date
 }
 
+export interface ScimTokensTable {
+  id: string
+  organization_id: string
+  name: string
+  /** Lower-case hex SHA-256. */
+  hash: string
+  created_by: string
+  created_at: Date
+  expires_at: Date
+  last_used_at: Date | null
+}
+
+export interface ScimUsersTable {
+  organization_id: string
+  user_id: string
+  external_id: string | null
+  created_at: Date
+}
+
 export interface SignInTables {
   sign_in_providers: SignInProvidersTable
   sign_in_domains: SignInDomainsTable
   sign_in_identities: SignInIdentitiesTable
   sign_in_attempts: SignInAttemptsTable
+  scim_tokens: ScimTokensTable
+  scim_users: ScimUsersTable
 }

@@ -132,6 +132,12 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /organizations/{id}/sign-in/domains/{domain}/prove': aboutA('domain')(200, (world) =>
     world.provider(),
   ),
+  'POST /organizations/{id}/scim-tokens': of(201, async (world) => {
+    await world.scimToken()
+    return { body: { name: 'Okta' } }
+  }),
+  'GET /organizations/{id}/scim-tokens': of(200),
+  'DELETE /organizations/{id}/scim-tokens/{token}': aboutA('token')(204, (world) => world.scimToken()),
   'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
     await world.mayClaimSlack()
     return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }

@@ -108,6 +108,18 @@ export class World {
     return domain
   }
 
+  /** The only SCIM token of the organization, which has a proven domain. */
+  async scimToken(): Promise<string> {
+    const { organizationId } = this
+    const domain = await this.provider()
+    const path = `/organizations/${organizationId}`
+    await this.send(this.place.owner, 'POST', `${path}/sign-in/domains/${domain}/prove`)
+    await this.server.context.pool.query('delete from scim_tokens where organization_id = $1', [
+      organizationId,
+    ])
+    return this.make(`${path}/scim-tokens`, { name: 'Entra' })
+  }
+
   async template(state: 'active' | 'deprecated' = 'active'): Promise<string> {
     const id = await this.workflow()
     const move = (name: string, body: object) =>

@@ -44,6 +44,7 @@ async function innerNamesOf(world: World): Promise<InnerNames> {
     user,
     group: await world.group([user]),
     invitation: await world.invitation(),
+    token: await world.scimToken(),
     domain: await world.provider(),
     key: await world.memoryKey(),
     tool,

@@ -10,7 +10,7 @@ import { memoryProofs, quotaProofs, settingProofs } from './governance.ts'
 import * as people from './people.ts'
 import { labelRuleProofs, overrideProofs, policyProofs, ruleProofs } from './rules.ts'
 import * as services from './services.ts'
-import { providerProofs } from './sign-in.ts'
+import { providerProofs, scimTokenProofs } from './sign-in.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
@@ -39,6 +39,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PATCH /organizations/{id}/groups/{group}': people.groupProofs,
   'POST /organizations/{id}/invitations': people.invitationProofs,
   'PUT /organizations/{id}/sign-in': providerProofs,
+  'POST /organizations/{id}/scim-tokens': scimTokenProofs,
   'PUT /memory/{key}': memoryProofs,
   'POST /organizations/{id}/webhooks': services.webhookProofs,
   'PATCH /organizations/{id}/webhooks/{webhook}': services.webhookProofs,

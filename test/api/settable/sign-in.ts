@@ -124,3 +124,24 @@ export const providerProofs: Proofs = {
     beside(async (provider) => (await entered(world, provider, { checks_factor })).openedWith),
   ),
 }
+
+async function scimToken(world: World, field: object) {
+  await beside((provider) => save(world, provider, {}))
+  return world.ok('owner', 'POST', `${world.path}/scim-tokens`, { name: 'Okta', ...field })
+}
+
+export const scimTokenProofs: Proofs = {
+  name: proof(['one', 'two'], ['one', 'two'], async (world, name) => {
+    const { id } = await scimToken(world, { name })
+    return (await world.listed('owner', `${world.path}/scim-tokens`, id)).name
+  }),
+  days: proof([1, 2], [401, 200], async (world, days) => {
+    const { id, token } = await scimToken(world, { days })
+    // Simulates that a day has passed.
+    await world.api.stack.context.pool.query(
+      `update scim_tokens set expires_at = expires_at - interval '1 day' where id = $1`,
+      [id],
+    )
+    return (await world.send({ key: token }, 'GET', '/scim/v2/Users')).status
+  }),
+}

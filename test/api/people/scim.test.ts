@@ -1,0 +1,198 @@
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sessionCookie } from '../fixtures.ts'
+import type { TestServer } from '../server.ts'
+import { codeOf, useServer } from '../use-server.ts'
+
+/* The directory of a company adds and removes people with SCIM 2.0. */
+
+let server: TestServer
+let token = ''
+const { ours, personOf } = useServer((started) => (server = started), {})
+const path = (): string => `/organizations/${server.identities.organization_id}`
+
+beforeAll(async () => {
+  const domains = ['acme.example', 'countersign.test']
+  await ours('owner', 'PUT', '/sign-in', {
+    issuer: 'http://127.0.0.1:9',
+    client_id: 'c',
+    client_secret: 's',
+    domains,
+    default_role: 'member',
+  })
+  for (const domain of domains)
+    expect((await ours('owner', 'POST', `/sign-in/domains/${domain}/prove`)).status).toBe(200)
+  const made = await ours('owner', 'POST', '/scim-tokens', { name: 'Okta' })
+  expect(made.status).toBe(201)
+  token = made.body.token
+})
+beforeEach(() => server.context.pool.query('delete from auth_sessions'))
+
+interface Told {
+  readonly status: number
+  readonly type: string | null
+  // Tests read answers as untyped JSON, like a caller.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any
+}
+
+async function scim(method: string, of: string, body?: object, bearer = token): Promise<Told> {
+  const answer = await fetch(`${server.base}/scim/v2${of}`, {
+    method,
+    headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/scim+json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  return {
+    status: answer.status,
+    type: answer.headers.get('content-type'),
+    body: text === '' ? null : JSON.parse(text),
+  }
+}
+
+let people = 0
+const add = async (more: object = {}): Promise<Told> => {
+  people += 1
+  const userName = `person-${people}@acme.example`
+  return scim('POST', '/Users', {
+    schemas: ['urn:ietf:params:scim:schemas:core:2.0:User'],
+    userName,
+    externalId: `external-${people}`,
+    name: { givenName: 'Ana', familyName: `Number ${people}` },
+    emails: [{ value: userName, primary: true }],
+    active: true,
+    ...more,
+  })
+}
+const patchOf = (...operations: object[]) => ({
+  schemas: ['urn:ietf:params:scim:api:messages:2.0:PatchOp'],
+  Operations: operations,
+})
+const roleOf = async (id: string): Promise<string | null> => {
+  const { rows } = await server.context.pool.query<{ role: string }>(
+    'select role from memberships where user_id = $1 and organization_id = $2',
+    [id, server.identities.organization_id],
+  )
+  return rows[0]?.role ?? null
+}
+
+describe('a directory', () => {
+  test('adds a person, who is a member with the default role', async () => {
+    const { status, type, body } = await add()
+    expect([status, type]).toEqual([201, 'application/scim+json; charset=utf-8'])
+    expect(body).toMatchObject({
+      userName: `person-${people}@acme.example`,
+      displayName: `Ana Number ${people}`,
+      externalId: `external-${people}`,
+      active: true,
+      meta: { resourceType: 'User', location: expect.stringContaining(`/scim/v2/Users/${body.id}`) },
+    })
+    expect(await roleOf(body.id)).toBe('member')
+  })
+
+  test('finds people by address, as Okta and Entra ID ask', async () => {
+    const { body: made } = await add()
+    const asked = encodeURIComponent(`userName eq "${made.userName.toUpperCase()}"`)
+    const found = await scim('GET', `/Users?filter=${asked}&startIndex=1&count=100`)
+    expect(found.body).toMatchObject({ totalResults: 1, startIndex: 1, Resources: [{ id: made.id }] })
+    const none = await scim('GET', `/Users?filter=${encodeURIComponent('userName eq "nobody@acme.example"')}`)
+    expect(none.body).toMatchObject({ totalResults: 0, Resources: [] })
+    const paged = await scim('GET', '/Users?startIndex=2&count=2')
+    expect(paged.body).toMatchObject({ startIndex: 2, itemsPerPage: 2 })
+    expect((await scim('GET', `/Users?filter=${encodeURIComponent('userName sw "a"')}`)).status).toBe(400)
+  })
+
+  test.each([
+    ['as Okta does', patchOf({ op: 'replace', value: { active: false } })],
+    ['as Entra ID does', patchOf({ op: 'Replace', path: 'active', value: 'False' })],
+  ])('makes a person inactive %s: sessions, keys and membership end at once', async (_, body) => {
+    const { body: made } = await add()
+    const { id } = made
+    const cookie = await sessionCookie(server.context, id)
+    await server.context.pool.query(
+      `update auth_sessions set opened_with = 'provider', provider_organization = $2, provider_subject = 's' where user_id = $1`,
+      [id, server.identities.organization_id],
+    )
+    const call = (name: string, key: string | null = null) =>
+      server.call(key, 'GET', `${path()}${name}`, undefined, key === null ? { cookie } : {})
+    const headers = { cookie, origin: server.base }
+    const key = await server.call(null, 'POST', '/api-keys', { name: 'k', scopes: ['rules:read'] }, headers)
+    const secret: string = key.body.key ?? key.body.secret
+    expect([(await call('/rules')).status, (await call('/rules', secret)).status]).toEqual([200, 200])
+    const changed = await scim('PATCH', `/Users/${id}`, body)
+    expect(changed.body).toMatchObject({ id, active: false })
+    expect([(await call('/rules')).status, (await call('/rules', secret)).status]).toEqual([401, 401])
+    expect(await roleOf(id)).toBeNull()
+    // It still sees the person, and can bring them back. The key stays revoked.
+    expect((await scim('GET', `/Users/${id}`)).body.active).toBe(false)
+    await scim('PUT', `/Users/${id}`, { ...made, active: true })
+    expect(await roleOf(id)).toBe('member')
+    expect((await call('/rules', secret)).status).toBe(401)
+  })
+
+  test('deletes a person', async () => {
+    const { body } = await add()
+    expect((await scim('DELETE', `/Users/${body.id}`)).status).toBe(204)
+    const gone = await scim('GET', `/Users/${body.id}`)
+    expect(gone.body).toMatchObject({
+      status: '404',
+      schemas: ['urn:ietf:params:scim:api:messages:2.0:Error'],
+    })
+  })
+
+  test('never removes the last owner', async () => {
+    const { userId } = personOf('owner')
+    const refused = await scim(
+      'PATCH',
+      `/Users/${userId}`,
+      patchOf({ op: 'replace', value: { active: false } }),
+    )
+    expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('last owner')])
+    expect(await roleOf(userId)).toBe('owner')
+  })
+
+  test('takes no account that exists, no foreign domain, and no second of a name', async () => {
+    const { body: made } = await add()
+    expect(await add({ userName: made.userName })).toMatchObject({
+      status: 409,
+      body: { scimType: 'uniqueness' },
+    })
+    expect(await add({ userName: 'ana@rival.example' })).toMatchObject({
+      status: 400,
+      body: { detail: expect.stringContaining('not proven') },
+    })
+    expect((await add({ externalId: made.externalId })).status).toBe(409)
+    expect((await scim('PUT', `/Users/${made.id}`, { ...made, userName: 'other@acme.example' })).status).toBe(
+      400,
+    )
+  })
+
+  test('sees nobody of another organization', async () => {
+    const { rows } = await server.context.pool.query(
+      'select user_id from memberships where organization_id <> $1 limit 1',
+      [server.identities.organization_id],
+    )
+    const stranger = rows[0]?.user_id ?? 'usr_01M84JRMXWJCN4SAPKWPR67K5S'
+    for (const method of ['GET', 'DELETE'])
+      expect((await scim(method, `/Users/${stranger}`)).status).toBe(404)
+  })
+})
+
+describe('its token', () => {
+  test('is for owners, is shown once, and ends', async () => {
+    expect(codeOf(await ours('admin', 'POST', '/scim-tokens', { name: 'x' }))).toBe('403 insufficient_role')
+    const made = await ours('owner', 'POST', '/scim-tokens', { name: 'Entra', days: 1 })
+    const { id, token: second } = made.body
+    expect((await ours('owner', 'GET', '/scim-tokens')).text).not.toContain(second)
+    const { rows } = await server.context.pool.query('select * from scim_tokens where id = $1', [id])
+    expect(JSON.stringify(rows)).not.toContain(second)
+    expect((await scim('GET', '/Users', undefined, second)).status).toBe(200)
+    await server.context.pool.query(`update scim_tokens set expires_at = now() where id = $1`, [id])
+    expect((await scim('GET', '/Users', undefined, second)).status).toBe(401)
+    expect((await ours('owner', 'DELETE', `/scim-tokens/${id}`)).status).toBe(204)
+  })
+
+  test('is not an API key, nor an API key a token', async () => {
+    expect((await scim('GET', '/Users', undefined, personOf('owner').key)).status).toBe(401)
+    expect((await server.call(token, 'GET', '/me')).status).toBe(401)
+  })
+})
