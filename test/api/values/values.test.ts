@@ -414,3 +414,18 @@ describe('who may decide the approval of a whole run', () => {
     expect((await read('admin', `/runs/${run.id}/steps/look/output`)).status).toBe(403)
   })
 })
+
+test('nobody takes an output that they do not see as an input of a run or of a preview', async () => {
+  const settingsPath = `/organizations/${organizationId}/governance`
+  await server.call(people.owner.key, 'PATCH', settingsPath, { run_values: 'participants' })
+  const from = planted.runs.find(({ row }) => row === 'run')?.id
+  const inputs = { note: { from_run: from, step: 'look' } }
+  const taking = (part: Part, route: string) =>
+    server.call(people[part].key, 'POST', `/workflows/${planted.workflowId}/${route}`, { inputs })
+  for (const route of ['execute?wait=0', 'authorization-preview']) {
+    const refused = await taking('member', route)
+    expect([route, refused.status, found(refused.text)]).toEqual([route, 422, []])
+    expect(refused.body.error.details[0].message).toContain('you can see no completed step')
+    expect([200, 202]).toContain((await taking('asker', route)).status)
+  }
+})
