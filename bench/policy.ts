@@ -128,9 +128,9 @@ async function countAll(context: Context): Promise<void> {
 
 async function reports({ db }: Context): Promise<void> {
   for (const period of ['30d', 'all'] as const) {
-    await measure(`  report, ${period}`, 500, () => readReport(db, organizationId, period))
+    await measure(`  report, ${period}`, 500, () => readReport(db, organizationId, { period }))
     await measure(`  approvals by workflow and category, ${period}`, 500, () =>
-      readApprovalsReport(db, organizationId, period),
+      readApprovalsReport(db, organizationId, { period }),
     )
   }
 }

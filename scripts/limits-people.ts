@@ -7,9 +7,9 @@ import { providerSessionHours } from '../src/governance/access/recheck.ts'
 import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
 import { mostScimTokens } from '../src/governance/signin/scim.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
+import { mostServiceAccounts } from '../src/governance/people/service-accounts.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
-import { mostInvited } from '../src/console/visit.ts'
-import { ceiling } from '../src/contract/plan-limits.ts'
+import { ceiling, mostInvited } from '../src/contract/plan-limits.ts'
 import { longest as longestCommand } from '../src/shell/limits.ts'
 import {
   type Rows,
@@ -58,6 +58,7 @@ const callback = [
 ]
 
 export const people: Rows = [
+  ['service accounts of an organization', `${mostServiceAccounts}`],
   [
     'comment of a vote; reason of a rejection, a cancellation or an outdated template',
     `${sameAt('ApproveRequest.comment.maxLength', 'RejectRequest.reason.maxLength', 'CancelRequest.reason.maxLength', 'DeprecateTemplateRequest.reason.maxLength')} characters`,

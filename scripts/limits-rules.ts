@@ -9,6 +9,7 @@ import { mostWork } from '../src/governance/rules/long-work.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
+import { mostDeletedObjects, mostVersions } from '../src/governance/rules/versions.ts'
 import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
 import { mostOfTry } from '../src/policy/example-calls.ts'
@@ -89,5 +90,9 @@ export const rules: Rows = [
     `${mostWork / 1_000} seconds; then \`limit_reached\` is \`time\``,
   ],
   ['backtests, analyses and diffs of one organization that wait in a process', count(limits.long.line)],
+  [
+    'kept versions of a rule, a label rule or a tool policy',
+    `${mostVersions}, with ${bytes(mostRuleBytes)} together, and of the ${count(mostDeletedObjects)} such objects that were deleted last`,
+  ],
   ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
 ]

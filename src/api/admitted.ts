@@ -2,9 +2,10 @@ import type { Context, Reading, Configured } from '../governance/context.ts'
 import { type Caller, type Identity } from '../governance/access/identity.ts'
 import { organizationsOf } from '../governance/access/recheck.ts'
 import { requireBound, requireFactor } from '../governance/access/second-factor.ts'
-import { scopesOfRole } from '../governance/access/scopes.ts'
+import { hasRole, scopesOfRole } from '../governance/access/scopes.ts'
+import { sayWhomToAsk } from '../governance/access/whom-to-ask.ts'
 import { createEntry, type Entry } from '../governance/limits/shares.ts'
-import { requireRole, requireScopes } from '../governance/access/recheck.ts'
+import { requireScopes, tooLow } from '../governance/access/recheck.ts'
 import { ApiError, statusOf, toApiError, validate } from './errors.ts'
 import {
   innerObjectsOf,
@@ -58,7 +59,9 @@ export async function admitted<T>(
     // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their permit
     // back. A handler that begins to wait later calls `leaveShare`.
     if (route.stream !== undefined || route.waits) entry.leave()
-    return await work(call, entry, rawBody)
+    return await work(call, entry, rawBody).catch(async (error: unknown) => {
+      throw await sayWhomToAsk(context.db, call.caller.organizationId, error)
+    })
   } finally {
     entry.leave()
   }
@@ -157,13 +160,15 @@ async function standIn(
   requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
   // Names such as the keys of memory can be guessed: without a required factor, a sender does not learn which exist.
   refuseAbsent(senderRights.absent)
-  if (subject !== 'nothing') requireRole(senderRights.role, role)
+  if (subject !== 'nothing' && !hasRole(senderRights.role, role))
+    throw await sayWhomToAsk(context.db, senderRights.organizationId, tooLow(senderRights.role, role))
   return {
     userId: identity.user.id,
     email: identity.user.email,
     organizationId: senderRights.organizationId,
     role: senderRights.role,
     keyId: identity.keyId,
+    keyMadeBy: identity.keyMadeBy ?? null,
     sessionId: identity.sessionId,
     boundTo: identity.boundTo,
     scopes: identity.keyId === null ? scopesOfRole(senderRights.role) : identity.scopes,

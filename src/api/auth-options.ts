@@ -77,6 +77,8 @@ export function authOptions(
   context: Context,
   mail: SendMail,
   onReset: (email: string, by: Request | undefined) => void,
+  /** A request that has proven the address by the link of an invitation. */
+  isProven: (by: Request | undefined) => boolean,
 ) {
   const { config } = context
   const base = publicBase(config)
@@ -103,7 +105,7 @@ export function authOptions(
     logger: signInLog(context),
     // So that unexpected errors get the answer and log line of all others.
     onAPIError: { throw: true },
-    ...mailedOptions(context, base, post, onReset),
+    ...mailedOptions(context, base, post, { onReset, isProven }),
     rateLimit: {
       enabled: true,
       storage: 'database',
@@ -150,7 +152,13 @@ function mailedOptions(
   context: Context,
   base: string,
   post: Post,
-  onReset: (email: string, by: Request | undefined) => void,
+  {
+    onReset,
+    isProven,
+  }: {
+    readonly onReset: (email: string, by: Request | undefined) => void
+    readonly isProven: (by: Request | undefined) => boolean
+  },
 ) {
   return {
     emailAndPassword: {
@@ -173,7 +181,9 @@ function mailedOptions(
     emailVerification: {
       sendOnSignUp: true,
       expiresIn: day,
-      sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
+      sendVerificationEmail: async ({ user, token }, by) => {
+        if (!isProven(by)) await post(user.email, verifyMail(base, token))
+      },
       // Before the library marks the address as verified, so that one transaction marks it and ends the account's older
       // sessions, factors and keys.
       beforeEmailVerification: (user, request) =>
@@ -343,14 +353,21 @@ export const invitationMail = (
     organization,
     role,
     inviter,
-  }: { readonly organization: string | null; readonly role: string; readonly inviter: string },
+    proof,
+  }: {
+    readonly organization: string | null
+    readonly role: string
+    readonly inviter: string
+    /** Shows that the reader of the mail has the address. */
+    readonly proof: string | null
+  },
 ): Text => ({
   subject: 'An invitation to Countersign',
   text: mailText`${MailText.address(inviter)} invites you to ${organization === null ? mailText`an organization` : mailText`the organization ${organization}`} as ${MailText.sentence(role)}.
 
-On this page you sign in or sign up with this address, and accept:
+On this page you sign in or make an account with this address, and accept. The link is yours alone: do not pass it on.
 
-${MailText.link(base, `${invitationPath}?token=${token}`)}
+${MailText.link(base, `${invitationPath}?token=${token}${proof === null ? '' : `&proof=${proof}`}`)}
 
 If you do not expect this invitation, do nothing.
 `,

@@ -20,7 +20,8 @@ export interface Auth {
   userOf(request: Request): Promise<SignedIn | null>
   answer(request: Request, response: Response): Promise<void>
   /** Calls an endpoint below `/api/auth` with the cookies and the client's address of `request`. */
-  post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
+  /** `isProven`: the person has the address, so a sign-up sends no mail that confirms it. */
+  post(request: Request, path: string, body: unknown, isProven?: boolean): Promise<AuthAnswer>
   get(request: Request, path: string): Promise<AuthAnswer>
 }
 
@@ -57,10 +58,17 @@ const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 export function createAuth(context: Context, mail: SendMail): Auth {
   /** Requests that have reset a password with a mailed token, with the mail addresses of the accounts. */
   const resets = new WeakMap<globalThis.Request, string>()
+  /** Requests of people who have read the mail of an invitation. */
+  const proven = new WeakSet<globalThis.Request>()
   const library = betterAuth(
-    authOptions(context, mail, (email, by) => {
-      if (by !== undefined) resets.set(by, email)
-    }),
+    authOptions(
+      context,
+      mail,
+      (email, by) => {
+        if (by !== undefined) resets.set(by, email)
+      },
+      (by) => by !== undefined && proven.has(by),
+    ),
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
@@ -79,6 +87,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
   const ask = async (request: Request, asked: Asked): Promise<AuthAnswer> => {
     const passedOn = asWebRequest(context.config, request, asked)
+    if (asked.isProven === true) proven.add(passedOn)
     const userOf = async () => (await signedIn(request))?.userId ?? null
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
@@ -102,7 +111,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       const body = safe.has(request.method) ? undefined : await readJsonBody(request, authBodyLimit)
       await send(response, await ask(request, { method: request.method, path: request.originalUrl, body }))
     },
-    post: (request, path, body) => ask(request, { method: 'POST', path: `/api/auth${path}`, body }),
+    post: (request, path, body, isProven = false) =>
+      ask(request, { method: 'POST', path: `/api/auth${path}`, body, isProven }),
     get: (request, path) => ask(request, { method: 'GET', path: `/api/auth${path}`, body: undefined }),
   }
 }
@@ -111,6 +121,7 @@ interface Asked {
   readonly method: string
   readonly path: string
   readonly body: unknown
+  readonly isProven?: boolean
 }
 
 /** The library first looks for a row and inserts it later, so the second of two requests at once finds a duplicate. */

@@ -15,6 +15,7 @@ import { JsonParts } from '../shared/json-parts.ts'
 import { type Taken, type Kind, noteRefusal } from '../governance/limits/rates.ts'
 import { createEntry, type Entry } from '../governance/limits/shares.ts'
 import { requireScopes, requireScope } from '../governance/access/recheck.ts'
+import { sayRoleOfScope } from '../governance/access/whom-to-ask.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { admitted, pathParams, type Sent } from './admitted.ts'
 import { addressOf, requestIdOf } from './http-server.ts'
@@ -77,7 +78,7 @@ export async function dispatch(
     await context.shares.refusal.hold(identity.charged.holderId, async () => {})
     throw error
   }
-  requireScopes(identity.scopes, route.needs, identity.keyName)
+  await checkScopes(context, route.needs, identity, request)
   const takesJson =
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {
@@ -103,6 +104,23 @@ export async function dispatch(
 
 /** Milliseconds of work for a refused body that are not counted. */
 const leastCounted = 10
+
+/** The refusal says whom to ask if no key of the person could have the scope, in the organization that the path names. */
+async function checkScopes(
+  { db }: Pick<Context, 'db'>,
+  needs: Needs,
+  { scopes, keyName, user, organizationId }: Identity,
+  request: Request,
+): Promise<void> {
+  const { scope, further = [], subject } = needs
+  try {
+    requireScopes(scopes, needs, keyName)
+  } catch (error) {
+    const named = subject === 'organization' ? pathParams(request.params)['id'] : undefined
+    const person = { userId: user.id, organizationId: named ?? organizationId, scopes }
+    throw await sayRoleOfScope(db, person, [...(scope === null ? [] : [scope]), ...further], error)
+  }
+}
 
 /**
  * Counts the thread's work for a refused body, so that many of them do not delay other organizations. The answer waits

@@ -1,10 +1,21 @@
-import type { z } from 'zod'
+import { sql } from 'kysely'
+import { z } from 'zod'
+import type { AuditEventType } from '../contract/audit-events.ts'
+import type { VersionedKind } from '../db/schema/policy.ts'
 import type { Caller } from '../governance/access/identity.ts'
 import type { Context } from '../governance/context.ts'
 import { actOnce, type Once } from '../governance/idempotency.ts'
-import { listOwned, readOwned, type Owned, type Page, type PageRequest } from '../governance/page.ts'
+import {
+  listOwned,
+  readOwned,
+  versionNumber,
+  type Owned,
+  type Page,
+  type PageRequest,
+} from '../governance/page.ts'
+import { listPolicyVersions, readPolicyVersion } from '../governance/rules/versions.ts'
 import { created, done, ok, tagged, type Call, type Needs, type Route } from './route.ts'
-import { listOf, listQuery, listQueryOfPath, pageIn } from './schemas/common.ts'
+import { emptyBody, id, listOf, listQuery, listQueryOfPath, named, pageIn, time } from './schemas/common.ts'
 import { inOwned, type Inner } from './subjects.ts'
 
 /*
@@ -34,6 +45,21 @@ interface Declaration<All extends Path, One extends Path, Subject, Shown> {
 }
 
 type Described = Pick<Route, 'summary' | 'description' | 'audit' | 'waits' | 'example'>
+
+const versionShape = {
+  version: z.int(),
+  change: z.enum(['created', 'updated', 'deleted']),
+  restored_from: z.int().nullable().describe('the version whose body was taken again'),
+  created_by: id,
+  created_at: time,
+}
+const versionSummary = named('PolicyVersion', versionShape)
+
+/** What names an object in the path and the query of a request. */
+interface Naming {
+  readonly id: string
+  readonly query: Readonly<Record<string, string | undefined>>
+}
 
 type ListQuery<Subject> = Subject extends 'organization' ? typeof listQueryOfPath : typeof listQuery
 
@@ -115,6 +141,98 @@ export function objects<
           )
         },
       }),
+
+    /** The versions that the changes of an object have left: their list, one with its body, and its restoration. */
+    versions: <const Name extends string, B extends Body>(given: {
+      readonly kind: VersionedKind
+      readonly word: string
+      /** The schema's name. */
+      readonly name: Name
+      readonly body: B
+      /** What names the object besides the path. */
+      readonly query?: z.ZodObject
+      readonly audit: readonly AuditEventType[]
+      /** As kept versions name the object. Default: the id in the path. */
+      idOf?(named: Naming): string
+      /** Answers the object as it is then. */
+      restore(
+        context: Context,
+        caller: Caller,
+        of: Naming & { readonly version: string },
+        once: Once | null,
+      ): Promise<object>
+    }) => {
+      const { kind, word, query } = given
+      const nameIn = (call: { readonly params: object; readonly query: object }): Naming => ({
+        id: idIn(call),
+        query: call.query as Naming['query'],
+      })
+      const objectIn = (call: { readonly params: object; readonly query: object }) => ({
+        kind,
+        id: given.idOf?.(nameIn(call)) ?? nameIn(call).id,
+      })
+      const ofObject = (call: { readonly params: object; readonly query: object }) =>
+        sql`select from policy_versions where organization_id = s.organization_id
+            and kind = ${kind} and object_id = ${objectIn(call).id}`
+      const innerObject: Inner = { word, param, exists: (call) => sql`exists (${ofObject(call)})` }
+      const innerVersion: Inner = {
+        word: 'version',
+        param: 'version',
+        exists: (call) =>
+          sql`exists (${ofObject(call)} and version = ${versionNumber(call.params['version'] ?? '')})`,
+      }
+      const versionIn = (call: Pick<Call, 'params'>) =>
+        (call.params as Record<string, string>)['version'] ?? ''
+      return [
+        route({
+          key: `GET ${one}/versions`,
+          needs: { ...reads, subject },
+          inner: [innerObject],
+          summary: `What each change of a ${word} left, newest first; also of a deleted one`,
+          query: listQueryOfPath.extend(query?.shape ?? {}),
+          responses: { 200: listOf(versionSummary) },
+          async handle(call) {
+            const { context, caller } = call
+            const page = pageIn(call.query as z.output<typeof listQueryOfPath>)
+            return ok(await listPolicyVersions(context.db, caller.organizationId, objectIn(call), page))
+          },
+        }),
+        route({
+          key: `GET ${one}/versions/{version}`,
+          needs: { ...reads, subject },
+          inner: [innerObject, innerVersion],
+          summary: `A ${word} as one change left it, and as it was before`,
+          query: query as z.ZodObject,
+          responses: {
+            200: named(given.name, {
+              ...versionShape,
+              body: given.body.nullable().describe('null after a deletion'),
+              before: given.body.nullable().describe('null if no version before it is kept'),
+            }),
+          },
+          async handle(call) {
+            const { context, caller } = call
+            return ok(
+              await readPolicyVersion(context.db, caller.organizationId, objectIn(call), versionIn(call)),
+            )
+          },
+        }),
+        route({
+          key: `POST ${one}/versions/{version}/restore`,
+          needs: { ...writes, subject },
+          inner: [innerObject, innerVersion],
+          audit: given.audit,
+          summary: `Give a ${word} the body of an earlier version again; a deleted one comes back`,
+          query: query as z.ZodObject,
+          body: emptyBody,
+          responses: { 200: shown },
+          async handle(call) {
+            const of = { ...nameIn(call), version: versionIn(call) }
+            return ok(await actOnce(call.once, () => given.restore(call.context, call.caller, of, call.once)))
+          },
+        }),
+      ] as const
+    },
 
     replace: <B extends Body>(given: Change<B, undefined>) => change('PUT', given),
     change: <B extends Body, Q extends Query = undefined>(given: Change<B, Q>) => change('PATCH', given),

@@ -29,7 +29,7 @@ export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role |
 const places = [
   [inboxPath, 'Approvals', 'member'],
   ['/console/runs', 'Runs', 'viewer'],
-  ['/console/sessions', 'Agents', 'admin'],
+  ['/console/sessions', 'Agents', 'member'],
   [keysPath, 'Keys', 'viewer'],
   [groupsPath, 'Groups', 'admin'],
   [peoplePath, 'People', 'owner'],
@@ -170,9 +170,6 @@ export type CallsView = AnswerOf<'GET /runs/{id}/steps/{step}/calls'>
 export type RunHead = AnswerOf<'GET /runs'>['data'][number]
 export type WaitingSummary = AnswerOf<'GET /organizations/{id}/approvals/summary'>
 export type AgentSessionView = AnswerOf<'GET /agent-sessions/{id}'>
-
-/** Addresses in one form of the page of people. */
-export const mostInvited = 50
 
 export type Form = URLSearchParams
 

@@ -53,7 +53,17 @@ export const voteFields = {
   params_hash: text,
 } as const
 
-const ruleFields = { name: text, rule_status: text, verdict: text, body_hash: text } as const
+/** `before` and `after` are left out if they are too long together; the version has them. */
+const changeFields = {
+  version: number,
+  restored_from: number,
+  before_hash: text,
+  before: object,
+  after_hash: text,
+  after: object,
+} as const
+
+const ruleFields = { name: text, rule_status: text, verdict: text, ...changeFields } as const
 export const decidingRuleFields = { rule_id: text, ...ruleFields } as const
 export const labelRuleFields = { label_rule_id: text, ...ruleFields } as const
 
@@ -61,8 +71,7 @@ export const policyFields = {
   tool_name: text,
   role: text,
   allowed: flag,
-  restrictions: object,
-  body_hash: text,
+  ...changeFields,
 } as const
 
 export const overrideFields = { tool_name: text, role: text, allowed: flag } as const
@@ -79,6 +88,8 @@ export const connectionFields = {
 export const slackFields = { member_id: text, service: text, external_id: text } as const
 
 export const webhookFields = { webhook_id: text, host: text } as const
+
+export const serviceAccountFields = { account_id: text, name: text, role: text } as const
 
 export const keyFields = { key_id: text, key_user_id: text, scopes: list } as const
 

@@ -205,8 +205,14 @@ export const auditEvents = {
     when: 'An organization is created.',
     metadata: { plan: text, owner_id: text, personal: flag, installation_tools: list },
   },
-  'organization.frozen': { when: 'An organization is frozen.', metadata: { reason: text } },
-  'organization.unfrozen': { when: 'A freeze ends.', metadata: { reason: text } },
+  'organization.frozen': {
+    when: 'An organization is frozen. `before` is the reason of a freeze that held already.',
+    metadata: { reason: text, before: text },
+  },
+  'organization.unfrozen': {
+    when: 'A freeze ends. `before` is its reason.',
+    metadata: { reason: text, before: text },
+  },
   'organization.queue_changed': {
     when: 'An operator gives an organization another task queue.',
     metadata: { from: text, to: text },
@@ -326,6 +332,29 @@ export const auditEvents = {
     when: 'A member is taken out of a group.',
     metadata: { group_id: text, name: text, member_id: text },
   },
+  'service_account.created': {
+    when: 'A service account is created.',
+    metadata: fields.serviceAccountFields,
+  },
+  'service_account.updated': {
+    when: 'A service account gets another name or role.',
+    metadata: {
+      ...fields.serviceAccountFields,
+      name_before: text,
+      role_before: text,
+      ended_sessions: number,
+      cancelled_approvals: number,
+    },
+  },
+  'service_account.deleted': {
+    when: 'A service account is deleted. Its keys are revoked, and its agents’ sessions end.',
+    metadata: {
+      ...fields.serviceAccountFields,
+      revoked_keys: number,
+      ended_sessions: number,
+      cancelled_approvals: number,
+    },
+  },
   'webhook.created': { when: 'A webhook is created.', metadata: { ...fields.webhookFields, events: list } },
   'webhook.updated': {
     when: 'The address or the events of a webhook change, or it is turned on or off.',
@@ -347,7 +376,7 @@ export const auditEvents = {
   'webhook.deleted': { when: 'A webhook is deleted.', metadata: fields.webhookFields },
   'member.mails_changed': {
     when: 'A member chooses whether and when they get mails.',
-    metadata: { mail: flag, delay_seconds: number },
+    metadata: { mail: flag, delay_seconds: number, time_zone: text },
   },
   'member.left': {
     when: 'A member leaves. Their agents’ sessions end.',

@@ -58,3 +58,6 @@ export function effectiveLimits(plan: Plan, stored: object): Limits {
     }),
   ) as unknown as Limits
 }
+
+/** Addresses of people in one call and in one form. */
+export const mostInvited = 50

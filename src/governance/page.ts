@@ -200,3 +200,8 @@ export async function readBounded<T>(
     throw new DomainError('unavailable', 'the list takes too long to read: ask for fewer rows')
   }
 }
+
+/** 0 for another text: no version has this number. */
+export function versionNumber(text: string): number {
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
+}

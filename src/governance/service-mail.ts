@@ -1,4 +1,5 @@
 import { parse } from 'tldts'
+import { getTool } from '../tools/index.ts'
 import { shortWords } from '../policy/readers/look-alikes.ts'
 
 /*
@@ -12,16 +13,39 @@ export interface ServiceMail {
   readonly text: MailText
 }
 
+declare const aboutWaiting: unique symbol
+
 /** There is no other, so no subject contains a word of others. */
 export type MailSubject =
   | 'Confirm your address'
   | 'You already have an account'
   | 'A new password'
   | 'An invitation to Countersign'
-  | 'Something waits for your decision'
-  | 'Reminder: Something waits for your decision'
-  | 'A call’s outcome is unknown'
-  | 'Reminder: A call’s outcome is unknown'
+  | (string & { readonly [aboutWaiting]: true })
+
+interface WaitingWords {
+  readonly waits: 'decision' | 'outcome'
+  /** `run`: a whole run. `agent`: a call of an agent, whose tool is named by others. */
+  readonly what: 'run' | 'agent' | 'call'
+  /** null for an agent's call. Only a tool of the catalogue is named. */
+  readonly tool: string | null
+  readonly count: number
+  readonly isReminder: boolean
+}
+
+/** `3 calls of mail_send wait for your decision` */
+export function waitingSubject({ waits, what, tool, count, isReminder }: WaitingWords): MailSubject {
+  const known = tool !== null && getTool(tool) !== undefined ? tool : null
+  const many = count > 1
+  const call =
+    known === null ? (many ? `${count} calls` : 'A call') : many ? `${count} calls of ${known}` : known
+  const subject = { run: 'A run', agent: 'A call of an agent', call }[what]
+  const words =
+    waits === 'decision'
+      ? `${subject} ${many && what === 'call' ? 'wait' : 'waits'} for your decision`
+      : `What became of ${known ?? 'a call'} is unknown`
+  return (isReminder ? `Reminder: ${words}` : words) as MailSubject
+}
 
 /** Resolves once the mail server has accepted the mail. */
 export type SendMail = (mail: ServiceMail) => Promise<void>
@@ -46,8 +70,10 @@ export class MailText {
     return new MailText(`${base}${path}`)
   }
 
-  static time(at: Date): MailText {
-    return new MailText(at.toISOString())
+  /** `24 Nov 2026, 10:30 (Europe/Berlin)`. Without a zone, in UTC. */
+  static time(at: Date, timeZone: string | null): MailText {
+    const format = { dateStyle: 'medium', timeStyle: 'short', timeZone: timeZone ?? 'UTC' } as const
+    return new MailText(`${new Intl.DateTimeFormat('en-GB', format).format(at)} (${timeZone ?? 'UTC'})`)
   }
 
   /** Confirmed, so it stands there as it is, unless a mail program could take its first part for a link. */

@@ -32,6 +32,15 @@ export function wallTime(at: Date, timeZone: string): number {
   return Date.UTC(...date, field('hour'), field('minute'), field('second'), at.getUTCMilliseconds())
 }
 
+export function isTimeZone(name: string): boolean {
+  try {
+    formatOf(name)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Making a format takes longer than everything else here. There are about 400 zones. */
 const formats = new Map<string, Intl.DateTimeFormat>()
 

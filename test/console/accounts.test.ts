@@ -130,7 +130,9 @@ describe('the account page', () => {
     await submit(page, { 'Code from Slack': `${code.slice(0, 4)} ${code.slice(4)}` }, 'Link it')
     await page.getByText(`Messages about what waits for you go to ${account}`).waitFor()
     await page.getByLabel('Another member id').fill('U0TAKEN11')
-    await call('admin', 'PUT', slackOf('owner'), { external_id: 'U0TAKEN11' })
+    const taken = { slack_account: 'U0TAKEN11', slack_linked_at: new Date() }
+    const { user_id: ownerId } = server.identities.users.owner
+    await server.context.db.updateTable('memberships').set(taken).where('user_id', '=', ownerId).execute()
     await press(page, 'Send the code')
     await page.getByRole('alert').getByText('linked to another member').waitFor()
     await press(page, 'Unlink')
@@ -143,29 +145,28 @@ describe.each([
   ['with', true],
   ['without', false],
 ])('%s JavaScript', (_, javaScriptEnabled) => {
-  inBrowser('an invited person makes an account, confirms the address, signs in and joins', async () => {
+  inBrowser('an invited person makes an account and joins with one form, without a second mail', async () => {
     const email = `mira-${javaScriptEnabled}@larkspur.example`
     await invite(email)
     const { page, errors } = await openPage({ ...phone, javaScriptEnabled })
     const invitation = await linkIn('An invitation to Countersign', email)
     await page.goto(server.base + invitation)
-    await page.getByRole('link', { name: 'Create one with that address' }).click()
-    const fields = { 'Your name': 'Mira', 'E-mail address': email, 'New password': password }
-    await submit(page, fields, 'Create the account')
-    await heading(page, 'Check your mail')
-    await page.goto(server.base + (await linkIn('Confirm your address', email)))
-    await press(page, 'Yes, it is mine')
-    await heading(page, 'Your address is confirmed')
-    await page.goto(server.base + invitation)
-    await page.getByRole('link', { name: 'Sign in' }).click()
-    await submit(page, { 'E-mail address': email, Password: password }, 'Sign in')
-    await press(page, 'Accept the invitation')
+    await page.getByText('invites you to').waitFor()
+    await page.getByText(email).waitFor()
+    expect(await violations(page)).toEqual([])
+    await submit(page, { 'Your name': 'Mira', 'New password': password }, 'Create the account and join')
     await heading(page, 'You have joined')
     await page.getByText('You are now member of').waitFor()
+    await page.getByRole('link', { name: 'Continue' }).click()
+    await heading(page, 'Approvals')
+    const account = 'select email_verified, time_zone is not null as has_zone from users where email = $1'
+    const { rows } = await server.context.pool.query(account, [email])
+    expect(rows).toEqual([{ email_verified: true, has_zone: javaScriptEnabled }])
+    const toPerson = sink.deliveries.filter(({ recipients }) => recipients.includes(email))
+    expect(toPerson.map(({ subject }) => subject)).toEqual(['An invitation to Countersign'])
     // The link works once.
     await page.goto(server.base + invitation)
-    await press(page, 'Accept the invitation')
-    await page.getByText('There is no open invitation for you here').waitFor()
+    await page.getByText('This address has no invitation').waitFor()
     expect(errors.filter((each) => !each.includes('404'))).toEqual([])
   })
 
@@ -255,6 +256,38 @@ describe('what these pages answer', () => {
     ] as const
     for (const headers of foreign)
       expect((await post(`/console/${name}`, { email, password: own }, headers)).status).toBe(403)
+  })
+
+  test('only the link of the mail makes an account: the one that the inviter sees does not', async () => {
+    const email = 'handed@larkspur.example'
+    const path = `/organizations/${server.identities.organization_id}/invitations`
+    const { token } = (await call('owner', 'POST', path, { email, role: 'member' })).body
+    const page = await fetch(`${server.base}/console/invitation?token=${token}`)
+    expect(await page.text()).not.toContain('Create the account and join')
+    for (const proof of ['', 'p'.repeat(43), token]) {
+      const form = { invitation: token, proof, name: 'Inviter', password }
+      expect((await post('/console/invitation', form)).text).not.toContain('You have joined')
+    }
+    const { rows } = await server.context.pool.query('select from users where email = $1', [email])
+    expect(rows).toEqual([])
+  })
+
+  test('the link of the mail does not confirm an account that somebody else has made', async () => {
+    const email = 'squatted@larkspur.example'
+    await invite(email)
+    await post('/console/sign-up', { name: 'Squatter', email, password: 'the squatter’s own' })
+    const query = new URL(await linkIn('An invitation to Countersign', email), server.base).searchParams
+    const form = {
+      invitation: query.get('token') ?? '',
+      proof: query.get('proof') ?? '',
+      name: 'M',
+      password,
+    }
+    expect((await post('/console/invitation', form)).text).not.toContain('You have joined')
+    const { rows } = await server.context.pool.query('select email_verified from users where email = $1', [
+      email,
+    ])
+    expect(rows).toEqual([{ email_verified: false }])
   })
 
   test('a mailed token is in no Referer, and opening its link changes nothing', async () => {

@@ -45,8 +45,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
-  '/console/sessions': [403, 403, 200, 200],
-  '/console/sessions/:id': [403, 403, 200, 200],
+  '/console/sessions': [403, 200, 200, 200],
+  '/console/sessions/:id': [403, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
 }
 const token = `token=${'t'.repeat(24)}`

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
-import { mostInvited } from '../../src/console/visit.ts'
+import { mostInvited } from '../../src/contract/plan-limits.ts'
 import { signedInAt, violations } from './support.ts'
 
 /* `/console/people`: members and invitations. */
@@ -51,6 +51,35 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('button', { name: `Withdraw the one to ${mina}` }).click()
     await page.getByText('The invitation is withdrawn').waitFor()
     expect(await openOf(mina)).toEqual([])
+  })
+
+  inBrowser('an owner makes a service account, gives it a key, and deletes it', async () => {
+    const { page } = await signedInAt(home.server, 'owner', path, { ...phone, javaScriptEnabled })
+    const name = `nightly ${javaScriptEnabled}`
+    await page.getByLabel('Name', { exact: true }).fill(name)
+    await page.getByRole('button', { name: 'Create the service account' }).click()
+    await page.getByText('The service account is made').waitFor()
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    const row = page.getByRole('row', { name })
+    await row.locator('summary', { hasText: 'Change' }).click()
+    await row.getByRole('link', { name: 'Create a key for it' }).click()
+    await page.getByText('acts as the service account').waitFor()
+    expect(await page.getByLabel('approve and reject').count()).toBe(0)
+    await page.getByLabel('Name', { exact: true }).fill('cron')
+    await page.getByLabel('read runs', { exact: true }).check()
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const key = (await page.locator('#secret').textContent()) ?? ''
+    const me = await home.server.call(key, 'GET', '/me')
+    expect(me.body.user.name).toBe(name)
+
+    await page.goto(`${home.server.base}/console/keys`)
+    await page.getByText(`${name} (service account)`).waitFor()
+    await page.goto(home.server.base + path)
+    await row.locator('summary', { hasText: 'Change' }).click()
+    await row.locator('summary', { hasText: 'Delete' }).click()
+    await row.getByRole('button', { name: 'Delete the service account' }).click()
+    await page.getByText('The service account is deleted').waitFor()
+    expect((await home.server.call(key, 'GET', '/me')).status).toBe(401)
   })
 
   inBrowser('an owner changes a role and removes a member, but not the last owner', async () => {

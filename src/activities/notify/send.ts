@@ -1,5 +1,7 @@
 import type { Context } from '../../governance/context.ts'
 import { pauseAfter } from '../../governance/lanes/lanes.ts'
+import { testEvent } from '../../governance/notifications/claims.ts'
+import { linkTested } from '../../governance/people/slack-accounts.ts'
 import { isOfUse, readSentMessage, type SentMessage } from '../../governance/notifications/message.ts'
 import {
   type Turn,
@@ -113,6 +115,7 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
       ...plainText,
     }),
   )
+  await arrived(sending, message)
   await markSent(
     context.db,
     sending.turn,
@@ -121,6 +124,11 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
     text,
   )
   count(sending, 'sent')
+}
+
+/** Before the message is marked as sent: after a crash between the two, it is looked for, and this is done again. */
+async function arrived({ context, turn }: Sending, { id, event }: SentMessage): Promise<void> {
+  if (event === testEvent) await linkTested(context, turn.organizationId, id)
 }
 
 /** The code of a claim goes to the claimed account. Null if there is no account or the member has left. */
@@ -142,6 +150,7 @@ async function look(sending: Sending, message: SentMessage): Promise<void> {
   if (found.kind === 'unclear')
     throw new ToolError('slack_unclear', 'the conversation has too many messages', { retryable: true })
   if (found.kind === 'done') {
+    await arrived(sending, message)
     await markSent(context.db, sending.turn, message, { account, conversation, ts: found.output }, null)
     return count(sending, 'found')
   }

@@ -48,6 +48,13 @@ const claimEnds = {
 function codeText(claim: SentClaim, base: string): string {
   const { email, organizationName, state } = claim
   const who = `${code(email)} in ${code(organizationName)}`
+  if (!claim.needsCode)
+    return state === 'replaced'
+      ? `*This account is not linked* to ${who}.`
+      : [
+          `*A test*: from now on, messages about what waits for ${who} come here.`,
+          'If that is not you, tell an admin of this organization.',
+        ].join('\n')
   if (state !== 'open') return `${claimEnds[state]}. It was asked for by ${who}.`
   return [
     `*Is this your Slack account?* ${who} says so.`,

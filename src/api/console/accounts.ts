@@ -27,9 +27,11 @@ import {
   toProviderPage,
   acceptPage,
   invitedPage,
+  invitationAt as pathOf,
   joinedPage,
   noInvitationPage,
 } from '../../console/pages/sign-in.tsx'
+import { sessionTokenIn } from '../auth-guards.ts'
 import type { SignUp } from '../../shared/sign-up-setting.ts'
 import {
   queryOf,
@@ -43,7 +45,7 @@ import {
   type OpenVisit,
 } from './show.ts'
 import { ownPlace, type Api, type Page } from '../../console/visit.ts'
-import { organizationCookie, organizationId, signedIn, apiOf, personOf, type Signed } from './visits.ts'
+import { organizationCookie, organizationId, signedIn, apiOf, type Signed } from './visits.ts'
 import {
   beginFactorPage,
   confirmFirstPage,
@@ -57,7 +59,16 @@ import {
   type KeyToConfirm,
 } from '../../console/pages/second-factor.tsx'
 import type { Refusal } from '../../console/pages/plain.tsx'
+import { proveAddress } from '../../governance/access/address-proof.ts'
 import { isWithFactor } from '../../governance/access/second-factor.ts'
+import {
+  acceptWithProof,
+  showInvitation,
+  type InvitationLink,
+  type ShownInvitation,
+} from '../../governance/people/invitations.ts'
+import { noteTimeZone } from '../../governance/people/mail-preferences.ts'
+import { addressOf, requestIdOf } from '../http-server.ts'
 
 const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
@@ -159,6 +170,7 @@ export function signInPages({ context, services, get, post }: OpenPages): void {
     const given = await auth.post(request, '/sign-in/email', { email, password })
     const problem = await refusalOf(given, response)
     if (problem !== null) return show(signInPage({ place, email, signUp, problem }))
+    await noteTimeZone(context.db, email, sent.get('time_zone'))
     const { twoFactorRedirect } = (await given.answer.json()) as { twoFactorRedirect?: boolean }
     response.setHeader('Set-Cookie', [...given.cookies])
     const code = `${signInPath}/code?return=${encodeURIComponent(place)}`
@@ -222,31 +234,86 @@ export function providerPages({ context, services: { auth }, get, post }: OpenPa
 export function invitationPages(pages: OpenPages): void {
   const { context, services, get, post } = pages
   get(invitationPath, async ({ request, show }) => {
-    const invitation = mailedToken(queryOf(request).get('token'))
+    const query = queryOf(request)
+    const link = linkIn(query.get('token'), query.get('proof'))
+    const invitation = await showInvitation(context.db, link)
+    const signed = invitation === null ? null : await signedIn(context, services, request)
     if (invitation === null) return show(noInvitationPage())
-    const signed = await signedIn(context, services, request)
-    if (signed === null) return show(invitedPage(invitation, offersSignUp(context.config.people.signUp)))
+    if (signed === null) return show(invitedPage(invitedIn(pages, invitation, link)))
     const { email } = signed.identity.user
     const token = formToken(context.config, signed.sessionId)
-    return show(acceptPage({ invitation, email, token, problem: null }))
+    return show(acceptPage({ invitation, link, email, token, problem: null }))
   })
-  post(invitationPath, (visit, sent) => accept(pages, visit, sent))
+  post(invitationPath, (visit, sent) => {
+    const link = linkIn(sent.get('invitation'), sent.get('proof'))
+    return sent.has('password') ? join(pages, visit, sent, link) : accept(pages, visit, sent, link)
+  })
+}
+
+const linkIn = (token: string | null, proof: string | null): InvitationLink => ({
+  token: mailedToken(token) ?? 'none',
+  proof: mailedToken(proof),
+})
+
+const invitedIn = ({ context }: OpenPages, invitation: ShownInvitation, link: InvitationLink) => ({
+  invitation,
+  link,
+  signUp: offersSignUp(context.config.people.signUp),
+  name: '',
+  problem: null,
+})
+
+/** Makes an account for the invited address, and joins: the link of the mail proves the address. */
+async function join(
+  pages: OpenPages,
+  { request, response, show }: OpenVisit,
+  sent: URLSearchParams,
+  link: InvitationLink,
+): Promise<void> {
+  const { context, services } = pages
+  const invitation = await showInvitation(context.db, link)
+  if (invitation === null) return show(noInvitationPage())
+  const shown = { ...invitedIn(pages, invitation, link), name: sent.get('name') ?? '' }
+  if (invitation.hasAccount !== false) return show(invitedPage(shown))
+  const { email } = invitation
+  const password = sent.get('password') ?? ''
+  const body = { name: shown.name, email, password }
+  const given = await services.auth.post(request, '/sign-up/email', body, true)
+  const problem = await refusalOf(given, response, 422)
+  if (problem !== null) return show(invitedPage({ ...shown, problem }))
+  // For an address that got an account meanwhile, the library answers with an id that nobody has.
+  const { user } = (await given.answer.json()) as { user?: { id?: string } }
+  const person = {
+    userId: user?.id ?? '',
+    keyId: null,
+    ip: addressOf(request),
+    requestId: requestIdOf(response),
+  }
+  const joined = await acceptWithProof(context, person, link)
+  const opened = await services.auth.post(request, '/sign-in/email', { email, password })
+  await noteTimeZone(context.db, email, sent.get('time_zone'))
+  response.setHeader('Set-Cookie', [
+    ...opened.cookies,
+    organizationCookie(context.config, joined.organization_id),
+  ])
+  return show(joinedPage({ name: invitation.organization, role: joined.role }))
 }
 
 async function accept(
   { context, services }: OpenPages,
   { request, response, show }: OpenVisit,
   sent: URLSearchParams,
+  link: InvitationLink,
 ): Promise<void> {
-  const invitation = mailedToken(sent.get('invitation')) ?? ''
   const signed = await signedIn(context, services, request)
-  if (signed === null) {
-    const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
-    return sendTo(response, `${signInPath}?return=${back}`)
-  }
+  if (signed === null) return sendTo(response, `${signInPath}?return=${encodeURIComponent(pathOf(link))}`)
   requireToken(context.config, signed.sessionId, sent)
+  const invitation = await showInvitation(context.db, link)
+  const { user } = signed.identity
+  if (invitation?.isProven === true && user.email.toLowerCase() === invitation.email)
+    await proveAddress(context.db, user.id, sessionTokenIn(request.headers.cookie ?? null))
   const api = apiOf(context, services, { request, response, signed })
-  const joined = await api.call('POST /invitations/accept', { body: { token: invitation } })
+  const joined = await api.call('POST /invitations/accept', { body: { token: link.token } })
   if (!joined.ok) {
     const problem =
       joined.status === 404
@@ -254,13 +321,11 @@ async function accept(
         : joined
     const { email } = signed.identity.user
     const token = formToken(context.config, signed.sessionId)
-    return show(acceptPage({ invitation, email, token, problem }))
+    return show(acceptPage({ invitation, link, email, token, problem }))
   }
   const { organization_id: id, role } = joined.body
   response.setHeader('Set-Cookie', organizationCookie(context.config, id))
-  const person = await personOf(api, request).catch(() => null)
-  const name = person?.organizations.find((each) => each.id === id)?.name ?? 'the organization'
-  return show(joinedPage({ name, role }))
+  return show(joinedPage({ name: invitation?.organization ?? 'the organization', role }))
 }
 
 /* An organization may refuse all else without a factor, so this reads the session from the sign-in library. */

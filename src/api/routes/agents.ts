@@ -38,8 +38,7 @@ import { unrecorded, type AgentDecision } from '../../calls/agents/call.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { noteRefusal } from '../../governance/limits/rates.ts'
 import { createEntry, type Entry } from '../../governance/limits/shares.ts'
-import { organizationsOf } from '../../governance/access/recheck.ts'
-import { listSessions, readSession } from '../../governance/agents/read.ts'
+import { listSessions, readSession, sessionSeen, sessionsSeenBy } from '../../governance/agents/read.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { runsInFolder } from '../../policy/agent-tools.ts'
 import { resolvedIn } from '../../policy/readers/file-paths.ts'
@@ -216,6 +215,12 @@ const agentDecision = named('Decision', {
   approval_id: id.optional(),
   expires_at: time.nullable().optional(),
 })
+
+const visibleSession: Inner = {
+  word: 'agent session',
+  param: 'id',
+  exists: ({ params }) => sessionSeen(params['id'] ?? ''),
+}
 
 export const sessionStatus = called('AgentSessionStatus', z.enum(sessionStatuses))
 
@@ -397,10 +402,10 @@ export const agentRoutes = [
 export const agentSessionRoutes = [
   route({
     key: 'GET /agent-sessions',
-    needs: { scope: 'agents:read', role: 'admin', subject: 'own', every: true },
-    summary: 'The agent sessions of your organizations, newest first',
+    needs: { scope: 'agents:read', role: 'member', subject: 'own', every: true },
+    summary: 'Agent sessions, newest first: your own, and all of an organization in which you are an admin',
     description:
-      'Without `organization_id`: the sessions of every organization in which you have the role `admin`. A key also needs this role in its own organization.',
+      'Without `organization_id`: of every organization in which you have the role `member`. A key also needs this role in its own organization.',
     query: z.object({
       ...listQuery.shape,
       status: sessionStatus.optional(),
@@ -411,17 +416,14 @@ export const agentSessionRoutes = [
     async handle({ context, caller, identity, query }) {
       const { limit, cursor = null, organization_id: named, ...filters } = query
       const isNamed = (named ?? identity.wanted) !== null
-      const organizations = isNamed
-        ? [caller.organizationId]
-        : await organizationsOf(context.db, caller, caller.needs.role)
-      // The caller has lost the role since it was checked.
-      if (organizations.length === 0) return ok({ data: [], next_cursor: null })
-      return ok(await listSessions(context.db, organizations, filters, { limit, cursor }))
+      const seen = await sessionsSeenBy(context.db, caller, isNamed)
+      return ok(await listSessions(context.db, seen, filters, { limit, cursor }))
     },
   }),
   route({
     key: 'GET /agent-sessions/{id}',
-    needs: { scope: 'agents:read', role: 'admin', subject: 'agent_session' },
+    needs: { scope: 'agents:read', role: 'member', subject: 'agent_session' },
+    inner: [visibleSession],
     summary: 'One agent session with its labels and where they came from',
     responses: { 200: agentSession },
     handle: async ({ context, caller, params }) =>
@@ -429,9 +431,11 @@ export const agentSessionRoutes = [
   }),
   route({
     key: 'POST /agent-sessions/{id}/revoke',
-    needs: { scope: 'agents:revoke', role: 'admin', subject: 'agent_session' },
+    needs: { scope: 'agents:revoke', role: 'member', subject: 'agent_session' },
+    inner: [visibleSession],
     audit: ['agent_session.revoked'],
-    summary: 'Revoke a session for good: every later call is denied, and its pending approvals are cancelled',
+    summary:
+      'Revoke a session for good, your own or as an admin any: every later call is denied, and its pending approvals are cancelled',
     body: revokeBody,
     responses: { 200: agentSession },
     async handle({ context, caller, params, body, once }) {

@@ -29,7 +29,8 @@ const visibleKey: Inner = {
 const keyShape = {
   id,
   organization_id: id,
-  user_id: id,
+  user_id: id.describe('the person, or the service account'),
+  created_by: id.nullable(),
   name: z.string(),
   last4: z.string(),
   scopes: scopeMap,
@@ -69,6 +70,7 @@ export const apiKeyRoutes = [
           id: 'key_01M82XD2FE36W9PYPF92CPJWPM',
           organization_id: story.organization,
           user_id: story.requester,
+          created_by: story.requester,
           name: 'deploy script',
           last4: '5A1j',
           scopes: { 'runs:write': true, 'workflows:read': true },
@@ -84,14 +86,14 @@ export const apiKeyRoutes = [
         },
       },
     },
-    summary: 'Create an API key for yourself',
+    summary: 'Create an API key for yourself, or as an owner for a service account',
     description:
-      'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
+      'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future. A key of a service account ends in a year unless you give `expires_at`.',
     body: apiKeyBody,
     answer: newApiKey,
     audit: ['api_key.created'],
-    run: (context, caller, { name, scopes, expires_at: expiresAt = null }, once) =>
-      createApiKey(context, caller, { name, scopes, expiresAt }, once),
+    run: (context, caller, { name, scopes, expires_at: expiresAt, service_account: account }, once) =>
+      createApiKey(context, caller, { name, scopes, expiresAt, account }, once),
     show: ({ secret, ...key }) => ({ ...answer(key), api_key: secret }),
   }),
   keys.list({

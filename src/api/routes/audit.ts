@@ -136,6 +136,7 @@ export const auditRoutes = [
               hash: '48d689c270695ee38ddd38b40a1dc2e7c4eab87fe42bacb867ba55536c866951',
             },
           ],
+          names: { [story.requester]: 'Ann Berg <ann@acme.com>' },
           page: 1,
           per_page: 50,
           total: 34,
@@ -143,7 +144,15 @@ export const auditRoutes = [
       },
     },
     responses: {
-      200: z.strictObject({ events: z.array(auditEntry), page: z.int(), per_page: z.int(), total: z.int() }),
+      200: z.strictObject({
+        events: z.array(auditEntry),
+        names: z
+          .record(z.string(), z.string())
+          .describe('of the people and workflows whose ids are in these entries, as they are called now'),
+        page: z.int(),
+        per_page: z.int(),
+        total: z.int(),
+      }),
     },
     async handle({ context, caller, query }) {
       const { page, per_page: perPage, since, until } = query

@@ -9,13 +9,14 @@ import { pageWith, story } from '../schemas/example.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { setFreeze } from '../../governance/rules/freeze.ts'
+import { errorAt } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { mostToolGlobs } from '../../policy/external-tools.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { textField } from '../../policy/text.ts'
 import { facts } from '../../tools/index.ts'
 import { listNotifications } from '../../governance/notifications/list.ts'
-import { filter } from '../query.ts'
+import { filter, instant } from '../query.ts'
 
 /** Categories that one organization can flag. */
 export const mostFlags = 100
@@ -108,9 +109,20 @@ const period = z.enum(periods)
 
 const reportQuery = z.object({
   period: period
-    .default('30d')
-    .describe('The last 7, 30 or 90 days until now, or everything that is stored.'),
+    .optional()
+    .describe('The last 7, 30 (default) or 90 days until now, or everything that is stored.'),
+  from: instant.optional().describe('What was requested at this time or later, in place of `period`.'),
+  to: instant.optional().describe('What was requested before this time.'),
 })
+/** Throws `validation_error`. */
+function timeOf(query: z.infer<typeof reportQuery>) {
+  const { period: named, from, to } = query
+  if (named !== undefined && (from !== undefined || to !== undefined))
+    throw errorAt('validation_error', 'period', '`period` cannot stand beside `from` or `to`: leave it out')
+  if (from !== undefined && to !== undefined && from >= to)
+    throw errorAt('validation_error', 'to', '`to` must be later than `from`')
+  return query
+}
 
 const holdingRule = z.strictObject({
   rule_id: id,
@@ -122,9 +134,14 @@ const holdingRule = z.strictObject({
   median_decision_seconds: z.number().nullable(),
 })
 
+const reportTime = {
+  period: period.nullable().describe('null if the request has `from` or `to`'),
+  since: time.nullable().describe('null: from the beginning'),
+  until: time.nullable().describe('null: until now'),
+}
+
 const governanceReport = named('GovernanceReport', {
-  period,
-  since: time.nullable().describe('null for `all`'),
+  ...reportTime,
   total_executions: count.describe('runs that were accepted'),
   gated_executions: count.describe('those of them that asked for an approval'),
   held: count.describe('approvals that runs, steps and agents’ calls asked for'),
@@ -144,14 +161,20 @@ const governanceReport = named('GovernanceReport', {
   p95_decision_seconds: z.number().nullable(),
   approved_within_ten_seconds: count,
   share_approved_within_ten_seconds: share.nullable().describe('null if nothing was approved'),
-  top_approvers: z.array(z.strictObject({ user_id: id, approvals: count })),
+  top_approvers: z.array(
+    z.strictObject({
+      user_id: id,
+      name: z.string().nullable(),
+      email: z.string().nullable().describe('null if the account was deleted'),
+      approvals: count,
+    }),
+  ),
   top_rules: z.array(holdingRule).describe('the rules that hold most'),
   always_approved_rules: z.array(holdingRule).describe('those of them whose calls are always approved'),
 })
 
 const approvalsReport = named('ApprovalsReport', {
-  period,
-  since: time.nullable(),
+  ...reportTime,
   by_workflow: z.array(
     z.strictObject({ workflow_id: id, name: z.string(), total: count, approved: count, rejected: count }),
   ),
@@ -220,7 +243,7 @@ export const governanceRoutes = [
     query: reportQuery,
     responses: { 200: governanceReport },
     handle: async ({ context, caller, query }) =>
-      ok(await readReport(context.db, caller.organizationId, query.period)),
+      ok(await readReport(context.db, caller.organizationId, timeOf(query))),
   }),
   route({
     key: 'GET /organizations/{id}/governance/approvals',
@@ -229,7 +252,7 @@ export const governanceRoutes = [
     query: reportQuery,
     responses: { 200: approvalsReport },
     handle: async ({ context, caller, query }) =>
-      ok(await readApprovalsReport(context.db, caller.organizationId, query.period)),
+      ok(await readApprovalsReport(context.db, caller.organizationId, timeOf(query))),
   }),
   route({
     key: 'GET /organizations/{id}/quota',
@@ -258,6 +281,7 @@ const notification = named('Notification', {
   channel,
   event: z.string().describe('such as `approval.created` and `approval.decided`'),
   recipient: id.describe('the person, or the webhook'),
+  recipient_email: z.string().nullable().describe('null for a webhook, or if the account was deleted'),
   approval_id: id.nullable().describe('the id in the list of approvals'),
   run_id: id.nullable().describe('the run of a message about a run'),
   state,
@@ -285,6 +309,7 @@ export const getNotifications = route({
           channel: 'webhook',
           event: 'approval.created',
           recipient: story.webhook,
+          recipient_email: null,
           approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
           run_id: null,
           state: 'sent',
@@ -298,6 +323,7 @@ export const getNotifications = route({
           channel: 'mail',
           event: 'approval.created',
           recipient: 'usr_01M82XC49JT4FSC3EKQ16VJJDB',
+          recipient_email: 'approver@countersign.test',
           approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
           run_id: null,
           state: 'pending',
@@ -311,6 +337,7 @@ export const getNotifications = route({
           channel: 'slack',
           event: 'approval.created',
           recipient: 'usr_01M82XC49JT4FSC3EKQ16VJJDB',
+          recipient_email: 'approver@countersign.test',
           approval_id: 'apr_01M82XD2FE36W9PYPF92CPJWPM',
           run_id: null,
           state: 'failed',

@@ -17,6 +17,7 @@ import { policyRoutes } from './policies.ts'
 import { postPreview, runDetailRoutes, postExecute, runRoutes } from './runs.ts'
 import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
 import { scimRoutes, signInRoutes } from './sign-in.ts'
+import { serviceAccountRoutes } from './service-accounts.ts'
 import { toolRoutes } from './tools.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { registryRoutes, workflowRoutes } from './workflows.ts'
@@ -51,6 +52,7 @@ const all = [
   ...groupRoutes,
   ...signInRoutes,
   ...scimRoutes,
+  ...serviceAccountRoutes,
   ...webhookRoutes,
   ...integrationRoutes,
   getHealth,

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { slackProblem } from '../../db/queries/notifications/problems.ts'
 import { z } from 'zod'
 import { hasFactor, openings, type OpenedWith } from '../../governance/access/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
@@ -18,10 +19,19 @@ const myOrganization = organization
   .extend({
     groups: z.array(z.string()).describe('the names of your groups there'),
     slack_account: z.string().nullable().describe('the Slack account that is linked to you there'),
-    slack_claim: z
-      .strictObject({ external_id: z.string(), expires_at: time })
+    slack_problem: z
+      .string()
       .nullable()
-      .describe('the Slack account that a code was sent to, which links it'),
+      .describe('the code of the error, if the newest message to the account has failed'),
+    slack_claim: z
+      .strictObject({
+        external_id: z.string(),
+        expires_at: time,
+        needs_code: z.boolean().describe('false: a test message of an admin links it, when it arrives'),
+        problem: z.string().nullable().describe('the code of the error, if the message could not be sent'),
+      })
+      .nullable()
+      .describe('the Slack account that a code or a test message was sent to, which links it'),
   })
   .meta({ id: 'MyOrganization' })
 
@@ -44,10 +54,17 @@ const me = named('Me', {
 })
 
 const claimView = (claim: OpenClaim | undefined) =>
-  claim === undefined ? null : { external_id: claim.account, expires_at: claim.expiresAt.toISOString() }
+  claim === undefined
+    ? null
+    : {
+        external_id: claim.account,
+        expires_at: claim.expiresAt.toISOString(),
+        needs_code: claim.needsCode,
+        problem: claim.problem,
+      }
 
 const mailPreferences = z
-  .strictObject({ organization_id: id, ...mailPreferencesBody.shape })
+  .strictObject({ organization_id: id, ...mailPreferencesBody.shape, time_zone: z.string().nullable() })
   .meta({ id: 'MailPreferences' })
 
 const accessTable = named('Scopes', {
@@ -97,6 +114,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
               role: 'admin',
               groups: [],
               slack_account: null,
+              slack_problem: null,
               slack_claim: null,
             },
           ],
@@ -120,6 +138,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
             'groups',
           ),
         )
+        .select(slackProblem.as('slack_problem'))
         .where('m.user_id', '=', identity.user.id)
         .$if(identity.boundTo !== null, (bound) => bound.where('o.id', '=', identity.boundTo))
         .orderBy('o.id')
@@ -156,7 +175,16 @@ export const meRoutes = (all: () => readonly Route[]) => [
     needs: { scope: null, role: 'viewer', subject: 'own' },
     summary: 'Whether and when you get mails about what waits for you in the organization',
     query: organizationQuery,
-    example: { answers: { 200: { organization_id: story.organization, mail: true, delay_seconds: 1800 } } },
+    example: {
+      answers: {
+        200: {
+          organization_id: story.organization,
+          mail: true,
+          delay_seconds: 1800,
+          time_zone: 'Europe/Berlin',
+        },
+      },
+    },
     responses: { 200: mailPreferences },
     handle: async ({ context, caller }) => ok(await readMailPreferences(context.db, caller)),
   }),
@@ -168,8 +196,15 @@ export const meRoutes = (all: () => readonly Route[]) => [
     query: organizationQuery,
     body: mailPreferencesBody,
     example: {
-      body: { mail: true, delay_seconds: 1800 },
-      answers: { 200: { organization_id: story.organization, mail: true, delay_seconds: 1800 } },
+      body: { mail: true, delay_seconds: 1800, time_zone: 'Europe/Berlin' },
+      answers: {
+        200: {
+          organization_id: story.organization,
+          mail: true,
+          delay_seconds: 1800,
+          time_zone: 'Europe/Berlin',
+        },
+      },
     },
     responses: { 200: mailPreferences },
     handle: async ({ context, caller, body }) => ok(await changeMailPreferences(context, caller, body)),

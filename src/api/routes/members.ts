@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { publicBase } from '../../shared/config.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -5,17 +6,21 @@ import {
   acceptInvitation,
   invitationRows,
   invite,
+  inviteSeveral,
   revokeInvitation,
+  type NewInvitation,
 } from '../../governance/people/invitations.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
 import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
 import { invitationMail } from '../auth-options.ts'
 import { invitationPath } from '../../contract/pages.ts'
-import { created, done, ok, tagged } from '../route.ts'
+import { mostInvited } from '../../contract/plan-limits.ts'
+import { created, done, ok, tagged, type Call } from '../route.ts'
 import { objects } from '../objects.ts'
-import { inTable } from '../subjects.ts'
+import type { Inner } from '../subjects.ts'
 import { id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
 import { longestMailDelay } from '../../contract/mail-delay.ts'
+import { isTimeZone } from '../../policy/builtins.ts'
 import { nameField } from '../../policy/text.ts'
 import { isScope } from '../../governance/access/scopes.ts'
 
@@ -68,6 +73,11 @@ export const invitationBody = named('InvitationRequest', {
     .default(7 * day),
   send_mail: z.boolean().default(true),
 })
+const { email: _, ...ofAll } = invitationBody.shape
+export const invitationsBody = named('InvitationsRequest', {
+  emails: z.array(z.string().min(1).max(254)).min(1).max(mostInvited),
+  ...ofAll,
+})
 export const acceptanceBody = named('AcceptInvitationRequest', { token: z.string().min(1).max(200) })
 
 /** Many clients cannot read longer years. */
@@ -83,7 +93,11 @@ export const apiKeyBody = named('ApiKeyRequest', {
   name: keyName,
   scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
   organization_id: z.string().optional(),
-  expires_at: expiry.nullable().optional(),
+  expires_at: expiry
+    .nullable()
+    .optional()
+    .describe('null: never. Default: never, and for a service account in a year'),
+  service_account: z.string().min(1).max(100).optional().describe('whose key it is; default: yours'),
 })
 export const apiKeyChanges = named('ApiKeyChanges', {
   name: keyName.optional(),
@@ -99,11 +113,25 @@ export const mailPreferencesBody = named('MailPreferencesRequest', {
     .min(0)
     .max(longestMailDelay)
     .describe('A mail leaves if nobody has decided after so many seconds.'),
+  time_zone: z
+    .string()
+    .max(100)
+    .refine(isTimeZone, 'must be the name of a time zone, such as `Europe/Berlin`')
+    .nullable()
+    .optional()
+    .describe('in which mails tell you times, of every organization; null: UTC. Without it, it stays.'),
 })
 
 const { route } = tagged('Identity')
 
-const oneMember = inTable('user', 'member', 'memberships', 'user_id')
+/** A service account is no member here: it has routes of its own. */
+const oneMember: Inner = {
+  word: 'member',
+  param: 'user',
+  exists: ({ params }) => sql`exists (select from memberships
+    where user_id = ${params['user']} and organization_id = s.organization_id
+      and not exists (select from service_accounts where id = ${params['user']}))`,
+}
 
 const member = named('Member', {
   user_id: id,
@@ -112,13 +140,17 @@ const member = named('Member', {
   role,
   second_factor: z.boolean(),
   slack_account: z.string().nullable().describe('the Slack account that is linked to the member here'),
+  slack_problem: z
+    .string()
+    .nullable()
+    .describe('the code of the error, if the newest message to the account has failed'),
   joined_at: time,
 })
 
 const slackLink = named('SlackLink', {
   user_id: id,
   external_id: z.string(),
-  linked: z.boolean().describe('false: a code was sent to the account'),
+  linked: z.boolean().describe('false: a code or a test message was sent to the account'),
   code_expires_at: time.nullable(),
 })
 
@@ -138,6 +170,33 @@ const newInvitation = named('NewInvitation', {
   token: z.string().describe('the token that accepts it, shown only this once'),
   link: z.string().describe('a page on which the invited person signs in or up, and accepts'),
 })
+
+const refusedAddress = z.strictObject({ email: z.string(), code: z.string(), message: z.string() })
+
+type InvitedBody = Pick<z.output<typeof invitationBody>, 'role' | 'expires_in_seconds' | 'send_mail'>
+
+const invitedIn = ({ role: given, expires_in_seconds: seconds, send_mail: mailed }: InvitedBody) => ({
+  role: given,
+  seconds,
+  mailed,
+})
+
+/** Sends the mail, without waiting for it, and returns what the answer says. */
+function invitationSent(
+  { context, services, caller }: Pick<Call, 'context' | 'services' | 'caller'>,
+  isMailed: boolean,
+  { organization_name: organizationName, proof, ...made }: NewInvitation,
+): object {
+  const base = publicBase(context.config)
+  const words = { organization: organizationName, role: made.role, inviter: caller.email, proof }
+  if (isMailed)
+    services
+      .mail({ to: made.email, ...invitationMail(base, made.token, words) })
+      .catch((error: Error) =>
+        context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
+      )
+  return { ...made, link: `${base}${invitationPath}?token=${made.token}` }
+}
 
 const invitations = objects({
   tag: 'Identity',
@@ -188,7 +247,7 @@ export const memberRoutes = [
     audit: ['member.account_claimed', 'member.account_linked'],
     summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
     description:
-      'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
+      'The account of an admin’s choice is linked when a test message has arrived there (`linked` is false until then). Anybody else first gets a code in a direct message to that account, and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
     body: slackAccountBody,
     responses: { 200: slackLink },
     handle: async ({ context, caller, params, body }) =>
@@ -212,30 +271,37 @@ export const memberRoutes = [
       'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
     body: invitationBody,
     responses: { 201: newInvitation },
-    async handle({ context, services, caller, body, once }) {
-      const { organization_name: name, ...made } = await actOnce(once, () =>
-        invite(
-          context,
-          caller,
-          { email: body.email, role: body.role, seconds: body.expires_in_seconds, mailed: body.send_mail },
-          once,
-        ),
+    async handle(call) {
+      const { context, caller, body, once } = call
+      const given = { ...invitedIn(body), email: body.email }
+      return created(
+        invitationSent(call, body.send_mail, await actOnce(once, () => invite(context, caller, given, once))),
       )
-      const base = publicBase(context.config)
-      if (body.send_mail)
-        services
-          .mail({
-            to: made.email,
-            ...invitationMail(base, made.token, {
-              organization: name,
-              role: made.role,
-              inviter: caller.email,
-            }),
-          })
-          .catch((error: Error) =>
-            context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
-          )
-      return created({ ...made, link: `${base}${invitationPath}?token=${made.token}` })
+    },
+  }),
+  route({
+    // Not below `/invitations`, where a name is that of an invitation.
+    key: 'POST /organizations/{id}/invite',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
+    audit: ['member.invited'],
+    summary: 'Invite several people at once',
+    description:
+      'An address that cannot be invited stands in `refused` with the reason, and stops no other one. If none can be, the answer is 422.',
+    body: invitationsBody,
+    responses: {
+      201: z.strictObject({ invitations: z.array(newInvitation), refused: z.array(refusedAddress) }),
+    },
+    async handle(call) {
+      const { context, caller, body, once } = call
+      const isAddress = (email: string): boolean => invitationBody.shape.email.safeParse(email).success
+      const given = {
+        emails: body.emails.filter(isAddress),
+        unreadable: body.emails.filter((email) => !isAddress(email)),
+      }
+      const { invitations: made, refused } = await actOnce(once, () =>
+        inviteSeveral(context, caller, given, invitedIn(body), once),
+      )
+      return created({ invitations: made.map((each) => invitationSent(call, body.send_mail, each)), refused })
     },
   }),
   invitations.list({ summary: 'The organization’s invitations' }),

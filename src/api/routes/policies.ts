@@ -6,6 +6,8 @@ import {
   createToolPolicy,
   deleteToolPolicy,
   listToolPolicies,
+  policyVersions,
+  restoreToolPolicy,
 } from '../../governance/rules/tool-policies.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { ok, tagged } from '../route.ts'
@@ -162,6 +164,22 @@ export const policyRoutes = [
     query: z.object({ role: roleName.optional() }),
     audit: ['tool_policy.deleted'],
     run: (context, caller, tool, query) => deleteToolPolicy(context, caller, tool, query.role),
+  }),
+  ...policies.versions({
+    kind: 'tool_policy',
+    word: 'tool policy',
+    name: 'ToolPolicyVersion',
+    body: z.strictObject({ allowed: z.boolean().nullable(), restrictions }),
+    query: z.object({ role: roleName.optional() }),
+    audit: ['tool_policy.updated', 'tool_policy.created'],
+    idOf: ({ id: tool, query }) => policyVersions(tool, query['role']).id,
+    restore: (context, caller, { id: tool, query, version }, once) =>
+      restoreToolPolicy(
+        context,
+        caller,
+        { tool, role: roleName.optional().parse(query['role']), version },
+        once,
+      ),
   }),
   overrides.list({
     summary: 'The overrides of all roles, with the members of each role',

@@ -7,7 +7,14 @@ import {
   ruleInput,
   type RuleKindName,
 } from '../../governance/rules/rule-kinds.ts'
-import { createRule, deleteRule, patchRule, replaceRule, ruleRows } from '../../governance/rules/rules.ts'
+import {
+  createRule,
+  deleteRule,
+  patchRule,
+  replaceRule,
+  restoreRule,
+  ruleRows,
+} from '../../governance/rules/rules.ts'
 import { ok, tagged } from '../route.ts'
 import {
   called,
@@ -221,6 +228,15 @@ const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKi
       summary: `Delete a ${word}`,
       audit: [`${noun}.deleted`],
       run: (context, caller, id) => deleteRule(context, kind, caller, id),
+    }),
+    ...rules.versions({
+      kind,
+      word,
+      name: `${kind === 'rule' ? 'Rule' : 'LabelRule'}Version`,
+      body: ruleKinds[kind].input,
+      audit: [`${noun}.updated`, `${noun}.created`],
+      restore: (context, caller, { id, version }, once) =>
+        restoreRule(context, kind, caller, { id, version }, once),
     }),
   ] as const
 }

@@ -24,7 +24,8 @@ import {
   named,
 } from '../schemas/common.ts'
 import { exampleOf, pageWith, story } from '../schemas/example.ts'
-import { inspectVersion, listVersions, rollBack, versionNumber } from '../../governance/workflows/versions.ts'
+import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
+import { versionNumber } from '../../governance/page.ts'
 import { nameField, textField } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
 import {
@@ -246,18 +247,20 @@ export const workflowRoutes = [
   }),
   route({
     key: 'GET /workflows/{id}/versions/{version}',
-    needs: { scope: 'workflows:read', role: 'admin', subject: 'workflow' },
+    // Only authors below admin: `inspectVersion` checks this.
+    needs: { scope: 'workflows:read', role: 'member', subject: 'workflow' },
     inner: [oneVersion],
-    summary: 'The full definition of one version',
+    summary: 'The full definition of one version, for the workflow’s authors and for admins',
     responses: { 200: version },
-    handle: async ({ context, params }) => ok(await inspectVersion(context.db, params.id, params.version)),
+    handle: async ({ context, caller, params }) =>
+      ok(await inspectVersion(context.db, caller, params.id, params.version)),
   }),
   route({
     key: 'POST /workflows/{id}/versions/{version}/rollback',
-    needs: { scope: 'workflows:write', role: 'admin', subject: 'workflow' },
+    needs: { scope: 'workflows:write', role: 'member', subject: 'workflow' },
     inner: [oneVersion],
     audit: ['workflow.deployed'],
-    summary: 'Deploy an earlier version’s definition as a new version',
+    summary: 'Deploy an earlier version’s definition as a new version, as one of the authors or an admin',
     body: rollbackBody,
     responses: {
       200: z.strictObject({ new_version: z.int(), rolled_back_from: z.int(), deployed_at: time }),

@@ -92,6 +92,7 @@ export async function authorize(
         },
         agent: request.agent,
         actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip, requestId: asker.requestId },
+        keyMadeBy: asker.identity.keyMadeBy ?? null,
         named: request.organization_id ?? null,
         call,
         params: call.covered,

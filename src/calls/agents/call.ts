@@ -19,6 +19,8 @@ export interface AskedCall {
   readonly key: CallKey
   readonly agent: { readonly name: string; readonly kind: string }
   readonly actor: Extract<Actor, { type: 'user' }>
+  /** Who made the key of a service account. */
+  readonly keyMadeBy: string | null
   /** Null if the request names none. */
   readonly named: string | null
   readonly call: ReadCall

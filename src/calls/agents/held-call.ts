@@ -105,7 +105,7 @@ function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null)
       item_index: null,
       session_id: session.id,
       requested_by: op.key.userId,
-      authors: [],
+      authors: op.keyMadeBy === null ? [] : [op.keyMadeBy],
       params_hash: op.key.paramsHash,
       labels: [...labels],
       rule_name: decided.ruleName,

@@ -200,6 +200,9 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
+for (const field of document.querySelectorAll('input[data-time-zone]'))
+  field.setAttribute('value', Intl.DateTimeFormat().resolvedOptions().timeZone)
+
 const dates = dateFormat()
 
 /** Milliseconds by which this device's clock is ahead of the clock of the server that wrote the page. */

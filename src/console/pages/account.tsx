@@ -14,11 +14,12 @@ import {
   type Shown,
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { Select } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { distance, Time } from '../parts/time.tsx'
 
 type MailState = AnswerOf<'GET /me/notifications'>
-type SlackState = Pick<Organization, 'slack_account' | 'slack_claim'>
+type SlackState = Pick<Organization, 'slack_account' | 'slack_claim' | 'slack_problem'>
 
 export async function accountPage(
   visit: PersonsVisit,
@@ -137,7 +138,12 @@ function changeOf(
       const delay = form.get('delay')
       const isOff = delay === noMails
       // The previous delay applies again when the mails are turned on.
-      const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
+      const zone = form.get('time_zone')
+      const body = {
+        mail: !isOff,
+        delay_seconds: Number(isOff ? form.get('before') : delay),
+        ...(zone === null ? {} : { time_zone: zone === '' ? null : zone }),
+      }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }
     default:
@@ -145,6 +151,7 @@ function changeOf(
   }
 }
 
+const zones = Intl.supportedValuesOf('timeZone').filter((zone) => zone !== 'UTC')
 const noMails = 'none'
 const delays = [0, 300, 600, 1_800, 3_600, 14_400, 86_400]
 
@@ -186,6 +193,13 @@ function MailChoice(props: {
             A reminder comes before an approval expires. “Never” turns that off too.
           </p>
         </div>
+        <Select
+          name="time_zone"
+          label="Your time zone"
+          options={[['', 'UTC'], ...zones.map((zone) => [zone, zone.replaceAll('_', ' ')] as const)]}
+          value={mails.time_zone ?? ''}
+          help="Mails of all your organizations tell times in it."
+        />
         <button name="action" value="mails">
           Save
         </button>
@@ -194,7 +208,7 @@ function MailChoice(props: {
   )
 }
 
-/** The account of an admin or owner is linked at once. Other members must enter a code from a Slack message. */
+/** The account of an admin or owner is linked by a test message. Other members must enter a code from Slack. */
 function SlackAccount(props: {
   readonly organization: Organization
   readonly slack: SlackState
@@ -218,7 +232,28 @@ function SlackAccount(props: {
           </>
         )}
       </p>
-      {slack.slack_claim === null ? null : (
+      {slack.slack_problem === null ? null : (
+        <p class="alert" role="alert">
+          The newest message there failed: <code>{slack.slack_problem}</code>. Link the account again, or tell
+          an owner that Slack does not take our messages.
+        </p>
+      )}
+      {slack.slack_claim?.needs_code === false ? (
+        <p class="note" role="status">
+          {slack.slack_claim.problem === null ? (
+            <>
+              A test message is on its way to <code>{slack.slack_claim.external_id}</code>. The account is
+              linked when it has arrived: load this page again.
+            </>
+          ) : (
+            <>
+              The test message to <code>{slack.slack_claim.external_id}</code> failed:{' '}
+              <code>{slack.slack_claim.problem}</code>. Check the member id.
+            </>
+          )}
+        </p>
+      ) : null}
+      {slack.slack_claim?.needs_code !== true ? null : (
         <CodeForm claim={slack.slack_claim} hidden={hidden} token={token} now={props.now} />
       )}
       <IdForm {...props} hidden={hidden} />

@@ -1,8 +1,9 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
 import { sentenceOf } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { onceOf } from '../parts/form.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
-import { capital } from '../parts/words.tsx'
+import { capital, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
 import { problemPage } from './plain.tsx'
@@ -17,10 +18,11 @@ export async function approvalPage(
   if (!found.ok) return problemPage(found, visit.place)
   const approval = found.body
   if (approval.kind === 'resolution') return { redirect: `/console/runs/${approval.run_id ?? ''}` }
-  const [rule, run, call] = await Promise.all([
+  const [rule, run, call, unreached] = await Promise.all([
     ruleOf(visit, approval),
     runOf(visit, approval),
     callOf(visit, approval),
+    unreachedBy(visit, approval),
   ])
   // Nobody may approve a run without seeing its steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
@@ -29,19 +31,49 @@ export async function approvalPage(
     status: refused?.status ?? 200,
     title: sentenceOf(approval),
     main: (
-      <Approval
-        approval={approval}
-        rule={rule}
-        run={known}
-        call={call}
-        visit={visit}
-        refused={refused}
-        comment={comment}
-        isCut={isTooLong(coveredBy(visit, approval, known))}
-      />
+      <>
+        <Approval
+          approval={approval}
+          rule={rule}
+          run={known}
+          call={call}
+          visit={visit}
+          refused={refused}
+          comment={comment}
+          isCut={isTooLong(coveredBy(visit, approval, known))}
+        />
+        <Unreached messages={unreached} />
+      </>
     ),
   }
 }
+
+type Message = AnswerOf<'GET /organizations/{id}/notifications'>['data'][number]
+
+/** Messages in Slack that failed, of an approval that still waits. Only admins and owners may see them. */
+async function unreachedBy({ api }: PersonsVisit, approval: ApprovalView): Promise<readonly Message[]> {
+  if (approval.status !== 'pending') return []
+  const failed = await api.call('GET /organizations/{id}/notifications', {
+    params: { id: approval.organization_id },
+    query: { approval_id: approval.id, channel: 'slack', state: 'failed', limit: '20' },
+  })
+  return failed.ok ? failed.body.data : []
+}
+
+const Unreached = ({ messages }: { messages: readonly Message[] }) =>
+  messages.length === 0 ? null : (
+    <section class="card" aria-labelledby="unreached">
+      <h2 id="unreached">Not reached in Slack</h2>
+      <ul class="rows">
+        {messages.map(({ recipient, recipient_email: email, last_error: error }) => (
+          <li class="row split">
+            <Words text={email ?? recipient} most={254} />
+            <code>{error ?? 'failed'}</code>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
 
 const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalView>> =>
   api.call('GET /approvals/{id}', { params: { id: params['id'] ?? '' } })

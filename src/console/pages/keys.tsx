@@ -15,7 +15,7 @@ import {
 import { Island } from '../parts/island.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { groupsOf, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.ts'
+import { groupsOf, groupsOfAccount, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.ts'
 import { ScopeChoice } from '../parts/scope-choice.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
@@ -31,6 +31,7 @@ import {
   type Shown,
 } from '../visit.ts'
 import { plainPage, problemPage } from './plain.tsx'
+import { serviceAccountsOf } from './service-accounts.tsx'
 
 /* `/console/keys`: the keys of programs. Everybody has own ones; an owner sees all of the organization. */
 
@@ -106,11 +107,18 @@ const noOrganization: Problem = {
 type People = ReadonlyMap<string, string>
 
 /** Addresses by id, for an owner. Members beyond the first 200 are shown by their ids. */
-async function peopleOf({ api, person }: PersonsVisit, { id, role }: Organization): Promise<People> {
-  const own = [person.user.id, person.user.email] as const
+async function peopleOf(visit: PersonsVisit, { id, role }: Organization): Promise<People> {
+  const { user } = visit.person
+  const own = [user.id, user.email] as const
   if (role !== 'owner') return new Map([own])
-  const found = await api.call('GET /organizations/{id}/members', { params: { id }, query: { limit: '200' } })
-  return new Map(found.ok ? found.body.data.map(({ user_id, email }) => [user_id, email]) : [own])
+  const [found, accounts] = await Promise.all([
+    visit.api.call('GET /organizations/{id}/members', { params: { id }, query: { limit: '200' } }),
+    serviceAccountsOf(visit, id),
+  ])
+  return new Map([
+    ...(found.ok ? found.body.data.map(({ user_id, email }) => [user_id, email] as const) : [own]),
+    ...accounts.map((account) => [account.id, `${account.name} (service account)`] as const),
+  ])
 }
 
 function rowOf(key: Key, { now, person }: PersonsVisit, people: People | null) {
@@ -155,16 +163,19 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
   if (organization === null) return problemPage(noOrganization, visit.place)
   const scopes = await visit.api.call('GET /scopes')
   if (!scopes.ok) return problemPage(scopes, visit.place)
-  const groups = groupsOf(scopes.body, organization.role)
+  const account = await accountOf(visit, organization, filled)
+  const groups =
+    account === null ? groupsOf(scopes.body, organization.role) : groupsOfAccount(scopes.body, account.role)
   const offered = groups.flatMap(({ options }) => options.map(([name]) => name))
   const usable = presets
     .map(([name, words, has]) => ({
       words,
-      href: `${keysPath}/new?for=${name}`,
+      href: `${keysPath}/new?for=${name}${account === null ? '' : `&account=${account.id}`}`,
+      name,
       scopes: offered.filter(has),
     }))
     .filter(({ scopes: each }) => each.length > 0)
-  const chosen = usable.find(({ href }) => href === `${keysPath}/new?for=${visit.query.get('for')}`)
+  const chosen = usable.find(({ name }) => name === visit.query.get('for'))
   return {
     status: filled.problem?.status ?? 200,
     title: 'Create a key',
@@ -173,12 +184,25 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
         <header class="headline">
           <Crumbs />
           <h1>Create a key</h1>
-          <p class="quiet">A program with this key acts as you, with the rights that you choose here.</p>
+          <p class="quiet">
+            {account === null ? (
+              <>A program with this key acts as you, with the rights that you choose here.</>
+            ) : (
+              <>
+                A program with this key acts as the service account{' '}
+                <strong>
+                  <Words text={account.name} most={100} />
+                </strong>
+                . The key does not end with you.
+              </>
+            )}
+          </p>
         </header>
         <Refused filled={filled} fields={fields} />
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
           <input type="hidden" name="organization_id" value={organization.id} />
+          {account === null ? null : <input type="hidden" name="service_account" value={account.id} />}
           <Field
             name="name"
             label="Name"
@@ -210,6 +234,14 @@ function Scopes({ filled, checked, ...shown }: ScopesShown) {
     </>
   )
 }
+
+/** Named by the address or the form; null for a key of one's own. */
+async function accountOf(visit: PersonsVisit, organization: Organization, { form }: Filled) {
+  const id = form?.get('service_account') ?? visit.query.get('account')
+  if (id === null || organization.role !== 'owner') return null
+  return (await serviceAccountsOf(visit, organization.id)).find((each) => each.id === id) ?? null
+}
+
 const fields = { name: 'Name', expires_at: 'It ends', scopes: 'What it may do' }
 
 const Crumbs = () => (
@@ -249,12 +281,14 @@ function Ends({ now, filled, before }: { now: Date; filled: Filled; before?: str
 
 /** `POST /console/keys/new`. The key is in this answer alone: not in an address, and browsers keep no copy. */
 export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const account = form.get('service_account')
   const made = await visit.api.call('POST /api-keys', {
     body: {
       name: form.get('name') ?? '',
       scopes: form.getAll('scopes'),
       expires_at: form.get('expires_at') || null,
       organization_id: form.get('organization_id') ?? '',
+      ...(account === null ? {} : { service_account: account }),
     },
     ...onceOf(form),
   })
@@ -300,11 +334,21 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
   const found = await visit.api.call('GET /api-keys/{id}', { params: { id: visit.params['id'] ?? '' } })
   if (!found.ok || organization === null) return problemPage(found.ok ? noOrganization : found, visit.place)
   const key = found.body
-  const [people, scopes] = await Promise.all([peopleOf(visit, organization), visit.api.call('GET /scopes')])
-  const isOwn = key.user_id === user.id
+  const [people, scopes, accounts] = await Promise.all([
+    peopleOf(visit, organization),
+    visit.api.call('GET /scopes'),
+    serviceAccountsOf(visit, organization.id),
+  ])
+  const account = accounts.find(({ id }) => id === key.user_id)
+  // An owner stands for the service accounts.
+  const isOwn = key.user_id === user.id || (account !== undefined && organization.role === 'owner')
   const path = `${keysPath}/${key.id}`
   const groups =
-    isOwn && scopes.ok ? groupsOf(scopes.body, organization.role, scopesOf(key)) : groupsWith(scopesOf(key))
+    !isOwn || !scopes.ok
+      ? groupsWith(scopesOf(key))
+      : account === undefined
+        ? groupsOf(scopes.body, organization.role, scopesOf(key))
+        : groupsOfAccount(scopes.body, account.role)
   return {
     status: filled.problem?.status ?? 200,
     title: key.name,
@@ -323,7 +367,14 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
             Saved. It holds at once, everywhere.
           </p>
         )}
-        <About keyShown={key} owner={people.get(key.user_id) ?? key.user_id} now={visit.now} />
+        <About
+          keyShown={key}
+          owner={people.get(key.user_id) ?? key.user_id}
+          maker={
+            account === undefined ? undefined : (people.get(key.created_by ?? '') ?? key.created_by ?? '')
+          }
+          now={visit.now}
+        />
         {key.needs_confirmation && key.deleted_at === null ? (
           <Unconfirmed isOwn={isOwn} path={path} token={visit.token} />
         ) : null}
@@ -356,13 +407,22 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
   }
 }
 
-function About({ keyShown: key, owner, now }: { keyShown: Key; owner: string; now: Date }) {
+interface AboutProps {
+  readonly keyShown: Key
+  readonly owner: string
+  /** Undefined for a person’s own key. */
+  readonly maker: string | undefined
+  readonly now: Date
+}
+
+function About({ keyShown: key, owner, maker, now }: AboutProps) {
   return (
     <section class="card" aria-label="About the key">
       <Facts
         facts={[
           ['Key', <KeyEnd last4={key.last4} />],
           ['Of', <Words text={owner} />],
+          ...(maker === undefined ? [] : [['Made by', <Words text={maker} />] as const]),
           ['Made', <Time at={key.created_at} now={now} exact />],
           ['Used', key.last_used_at === null ? 'never' : <Time at={key.last_used_at} now={now} exact />],
           ['Ends', key.expires_at === null ? 'never' : <Time at={key.expires_at} now={now} exact />],

@@ -1,5 +1,6 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { homePath, peoplePath, providerPath } from '../../contract/pages.ts'
+import { mostInvited } from '../../contract/plan-limits.ts'
 import { Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
@@ -8,8 +9,6 @@ import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
 import {
-  mostInvited,
-  type FieldProblem,
   type Form,
   type Organization,
   type PersonsVisit,
@@ -18,6 +17,7 @@ import {
   type Shown,
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { changeServiceAccounts, ServiceAccounts, serviceAccountsOf } from './service-accounts.tsx'
 
 /* `/console/people`: members and invitations, for owners. */
 
@@ -41,9 +41,10 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
   const refused = organization === null ? notHere : whyNot(organization)
   if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
   const listed = { params: { id: organization.id } }
-  const [members, invitations] = await Promise.all([
+  const [members, invitations, accounts] = await Promise.all([
     visit.api.call('GET /organizations/{id}/members', { ...listed, query: pageOf(visit, 'members') }),
     visit.api.call('GET /organizations/{id}/invitations', { ...listed, query: pageOf(visit, 'invitations') }),
+    serviceAccountsOf(visit, organization.id),
   ])
   if (!members.ok) return problemPage(members, visit.place)
   return {
@@ -60,7 +61,7 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
             <a href={providerPath}>Company sign-in</a>
           </p>
         </header>
-        <Refused filled={filled} fields={{ addresses: 'Addresses' }} />
+        <Refused filled={filled} fields={{ addresses: 'Addresses', name: 'Name' }} />
         <Told result={visit.query.get('done')} />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
@@ -75,6 +76,7 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
         {invitations.ok ? (
           <Invitations visit={visit} organization={organization} page={invitations.body} />
         ) : null}
+        <ServiceAccounts visit={visit} organization={organization} accounts={accounts} filled={filled} />
       </article>
     ),
   }
@@ -105,6 +107,9 @@ const results: Readonly<Record<string, string>> = {
   remove: 'The person is no member any more. Their keys and sessions here are refused.',
   invite: 'The invitations are on their way. A person joins when they open the link in the mail.',
   resend: 'A new mail is on its way. The link in the earlier one does not work any more.',
+  'service-create': 'The service account is made. Give it a key.',
+  'service-role': 'The role is changed. It holds at once, everywhere.',
+  'service-delete': 'The service account is deleted. Its keys are refused.',
   withdraw: 'The invitation is withdrawn. Its link does not work any more.',
 }
 
@@ -116,7 +121,15 @@ const Told = ({ result }: { result: string | null }) =>
   )
 
 function memberRow(member: Member, visit: PersonsVisit, organizationId: string) {
-  const { user_id: id, email, name, role, second_factor: hasFactor, slack_account: slack } = member
+  const {
+    user_id: id,
+    email,
+    name,
+    role,
+    second_factor: hasFactor,
+    slack_account: slack,
+    slack_problem: failed,
+  } = member
   const isSelf = id === visit.person.user.id
   const hidden = [
     <input type="hidden" name="user_id" value={id} />,
@@ -132,7 +145,19 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
     </>,
     capital(role),
     hasFactor ? <Badge tone="good" word="On" /> : <Badge tone="warn" word="None" />,
-    slack === null ? <span class="quiet">not linked</span> : <code>{slack}</code>,
+    slack === null ? (
+      <span class="quiet">not linked</span>
+    ) : (
+      <>
+        <code>{slack}</code>
+        {failed === null ? null : (
+          <>
+            {' '}
+            <Badge tone="bad" word={`Fails: ${failed}`} />
+          </>
+        )}
+      </>
+    ),
     <details>
       <summary class="button">
         Change<span class="unseen">{` ${email}`}</span>
@@ -250,6 +275,13 @@ export async function changePeople(visit: PersonsVisit, form: Form): Promise<Sho
       ? { redirect: `${peoplePath}?done=${action}#invitations` }
       : peoplePage(visit, action === 'invite' ? filled : { ...filled, form: null })
   }
+  if (action.startsWith('service-')) {
+    const changed = await changeServiceAccounts(visit, form, organization.id)
+    const typed = action === 'service-create' ? form : null
+    return changed.ok
+      ? { redirect: `${peoplePath}?done=${action}#service-accounts` }
+      : peoplePage(visit, { form: typed, problem: changed })
+  }
   const done = await changeOf(visit, form, organization.id)
   if (!done.ok) return peoplePage(visit, { form: null, problem: done })
   const isLeaving = action === 'remove' && form.get('user_id') === visit.person.user.id
@@ -282,26 +314,23 @@ async function inviteAll({ api }: PersonsVisit, form: Form, id: string): Promise
     const message = `Write one to ${mostInvited} addresses.`
     return { form, problem: { ...nothingDone, message, details: [{ path: 'addresses', message }] } }
   }
-  const { idempotencyKey: once } = onceOf(form)
-  const refused: FieldProblem[] = []
-  const left: string[] = []
-  for (const [index, email] of addresses.entries()) {
-    const made = await api.call('POST /organizations/{id}/invitations', {
-      params: { id },
-      body: { email, role },
-      ...(once === undefined ? {} : { idempotencyKey: `${once}-${index}` }),
-    })
-    if (made.ok) continue
-    left.push(email)
-    refused.push({
-      path: 'addresses',
-      message: `\`${email}\`: ${made.details?.[0]?.message ?? made.message}`,
-    })
+  const sent = await api.call('POST /organizations/{id}/invite', {
+    params: { id },
+    body: { emails: addresses, role },
+    ...onceOf(form),
+  })
+  if (!sent.ok) {
+    const details = (sent.details ?? []).map(({ message }) => ({ path: 'addresses', message }))
+    return { form, problem: { ...sent, details } }
   }
+  const { refused } = sent.body
   if (refused.length === 0) return { form, problem: null }
-  const sent = addresses.length - left.length
-  const message = `${sent === 0 ? 'No invitation was sent' : `${sent} of ${addresses.length} invitations were sent`}: look at the addresses`
+  const message = `${addresses.length - refused.length} of ${addresses.length} invitations were sent: look at the addresses`
   const kept = new URLSearchParams([...form].filter(([name]) => name !== 'addresses'))
-  kept.set('addresses', left.join('\n'))
-  return { form: kept, problem: { ...nothingDone, message, details: refused } }
+  kept.set('addresses', refused.map(({ email }) => email).join('\n'))
+  const details = refused.map(({ email, message: why }) => ({
+    path: 'addresses',
+    message: `\`${email}\`: ${why}`,
+  }))
+  return { form: kept, problem: { ...nothingDone, message, details } }
 }

@@ -110,6 +110,7 @@ function Session({ session, record, receipt, unapproved, sentences, visit, refus
   const role = roleIn(visit, session.organization_id)
   const { now } = visit
   const isRevoked = session.status === 'revoked'
+  const isOwn = session.user_id === visit.person.user.id
   const version = `${session.status}/${session.last_seen_at}`
   return (
     <article class="page">
@@ -136,7 +137,7 @@ function Session({ session, record, receipt, unapproved, sentences, visit, refus
           <About session={session} now={now} />
           <Ask
             name="session-revoke"
-            isOffered={!isRevoked && hasRole(role, 'admin')}
+            isOffered={!isRevoked && (isOwn || hasRole(role, 'admin'))}
             action={path}
             token={visit.token}
             value="revoke"

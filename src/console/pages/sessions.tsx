@@ -1,5 +1,5 @@
 import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
-import type { PersonsVisit, Shown, AgentSessionView } from '../visit.ts'
+import { hasRole, type AgentSessionView, type Organization, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { Labels, Badge, type Tone } from '../parts/state.tsx'
 import { Live } from '../parts/layout.tsx'
@@ -21,7 +21,7 @@ export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
         sessions={listed.body.data}
         next={listed.body.next_cursor}
         chosen={chosen}
-        organization={organization?.name ?? null}
+        organization={organization}
         now={visit.now}
       />
     ),
@@ -53,7 +53,7 @@ interface SessionsProps {
   readonly sessions: readonly AgentSessionView[]
   readonly next: string | null
   readonly chosen: Readonly<Record<string, string>>
-  readonly organization: string | null
+  readonly organization: Organization | null
   readonly now: Date
 }
 
@@ -68,10 +68,14 @@ function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) 
   return (
     <article class="page">
       <header class="headline">
-        <h1>Sessions of agents</h1>
+        <h1>
+          {organization === null || hasRole(organization.role, 'admin')
+            ? 'Sessions of agents'
+            : 'Sessions of your agents'}
+        </h1>
         {organization === null ? null : (
           <p class="quiet">
-            <OrganizationName name={organization} />
+            <OrganizationName name={organization.name} />
           </p>
         )}
       </header>

@@ -24,6 +24,7 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
   return plainPage('Sign in', problem, [
     <form method="post" action={signInPath} class="fill">
       <input type="hidden" name="return" value={place} />
+      <input type="hidden" name="time_zone" value="" data-time-zone="" />
       <Email value={email} />
       <Password />
       <button class="primary">Sign in</button>
@@ -227,16 +228,79 @@ export const passwordSetPage = (): Page =>
     </p>,
   ])
 
-export function invitedPage(invitation: string, signUp: boolean): Page {
-  const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
-  return plainPage('An invitation', null, [
+interface Invitation {
+  readonly organization: string
+  readonly inviter: string
+  readonly role: string
+  readonly email: string
+  /** The reader has the address. */
+  readonly isProven: boolean
+  /** null if the reader may not know. */
+  readonly hasAccount: boolean | null
+}
+
+interface Link {
+  readonly token: string
+  readonly proof: string | null
+}
+
+export const invitationAt = ({ token, proof }: Link): string =>
+  `${invitationPath}?token=${token}${proof === null ? '' : `&proof=${proof}`}`
+
+const Invites = ({ invitation: { organization, inviter, role } }: { invitation: Invitation }) => (
+  <p>
+    <Words text={inviter} most={254} /> invites you to{' '}
+    <strong>
+      <Words text={organization} most={200} />
+    </strong>{' '}
+    as {role}.
+  </p>
+)
+
+const LinkFields = ({ link: { token, proof } }: { link: Link }) => (
+  <>
+    <input type="hidden" name="invitation" value={token} />
+    {proof === null ? null : <input type="hidden" name="proof" value={proof} />}
+  </>
+)
+
+/** With the link of the mail, one form makes the account and joins. */
+export function invitedPage(given: {
+  invitation: Invitation
+  link: Link
+  signUp: boolean
+  name: string
+  problem: Refusal | null
+}): Page {
+  const { invitation, link, signUp, name, problem } = given
+  const signIn = `${signInPath}?return=${encodeURIComponent(invitationAt(link))}`
+  if (signUp && invitation.isProven && invitation.hasAccount === false)
+    return plainPage('An invitation', problem, [
+      <Invites invitation={invitation} />,
+      <form method="post" action={invitationPath} class="fill">
+        <LinkFields link={link} />
+        <input type="hidden" name="time_zone" value="" data-time-zone="" />
+        <p>
+          Your account will have the address{' '}
+          <strong>
+            <Words text={invitation.email} most={254} />
+          </strong>
+          .
+        </p>
+        <Field name="name" label="Your name" autocomplete="name" most={200} value={name} />
+        <NewPassword />
+        <button class="primary">Create the account and join</button>
+      </form>,
+    ])
+  return plainPage('An invitation', problem, [
+    <Invites invitation={invitation} />,
     <p>Sign in with the address that it was sent to. Then you can accept it.</p>,
     <p>
-      <a class="button primary" href={`${signInPath}?return=${back}`}>
+      <a class="button primary" href={signIn}>
         Sign in
       </a>
     </p>,
-    signUp ? (
+    signUp && !invitation.isProven ? (
       <p>
         No account yet? <a href={signUpPath}>Create one with that address</a>, confirm it, and open this link
         again.
@@ -247,12 +311,14 @@ export function invitedPage(invitation: string, signUp: boolean): Page {
 
 /** Opening the link does not accept the invitation; pressing the button does. */
 export function acceptPage(given: {
-  invitation: string
+  invitation: Invitation | null
+  link: Link
   email: string
   token: string
   problem: Refusal | null
 }): Page {
   return plainPage('An invitation', given.problem, [
+    given.invitation === null ? null : <Invites invitation={given.invitation} />,
     <p>
       You are signed in as{' '}
       <strong>
@@ -261,7 +327,7 @@ export function acceptPage(given: {
       .
     </p>,
     <PostForm action={invitationPath} token={given.token} class="fill">
-      <input type="hidden" name="invitation" value={given.invitation} />
+      <LinkFields link={given.link} />
       <button class="primary">Accept the invitation</button>
     </PostForm>,
     <p class="quiet small">

@@ -63,6 +63,16 @@ export function groupsOf({ scopes }: ScopesView, role: Role, held: readonly stri
   return groupsWith([...new Set([...usable, ...held])])
 }
 
+/** Acts of people, which the API refuses to keys of service accounts. */
+const ofPeople = ['approvals:decide', 'tools:connect', 'api_keys:*', 'organizations:*']
+
+export function groupsOfAccount({ scopes }: ScopesView, role: Role) {
+  const usable = scopes.filter(
+    ({ name, minimum_role: least }) => hasRole(role, least) && !ofPeople.includes(name),
+  )
+  return groupsWith(usable.map(({ name }) => name))
+}
+
 export function groupsWith(names: readonly string[]) {
   const groups = Object.entries(areas).map(([title, scopes]) => ({
     title,

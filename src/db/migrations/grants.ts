@@ -8,6 +8,7 @@ const appendOnly = [
   'audit_counts',
   'decisions',
   'workflow_versions',
+  'policy_versions',
   'approval_votes',
   'run_events',
   'agent_observations',
@@ -63,6 +64,7 @@ const changeable = [
   'slack_claims',
   'groups',
   'group_members',
+  'service_accounts',
   'checkpoint_folders',
   'sign_in_providers',
   'sign_in_domains',
@@ -73,6 +75,7 @@ const changeable = [
 ]
 const deletable = [
   'run_events',
+  'policy_versions',
   'memberships',
   'rules',
   'label_rules',

@@ -1,7 +1,10 @@
 import { baseline } from './0001-baseline/index.ts'
 import { groups } from './0002-groups.ts'
-import { readers } from './0004-readers.ts'
 import { seats } from './0003-seats.ts'
+import { readers } from './0004-readers.ts'
+import { policyVersions } from './0005-policy-versions.ts'
+import { serviceAccounts } from './0006-service-accounts.ts'
+import { mailsAndLinks } from './0007-mails-and-links.ts'
 import { signInProviders } from './0008-sign-in-providers.ts'
 import { scim } from './0010-scim.ts'
 
@@ -14,6 +17,9 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0002-groups', sql: groups },
   { name: '0003-seats', sql: seats },
   { name: '0004-readers', sql: readers },
+  { name: '0005-policy-versions', sql: policyVersions },
+  { name: '0006-service-accounts', sql: serviceAccounts },
+  { name: '0007-mails-and-links', sql: mailsAndLinks },
   { name: '0008-sign-in-providers', sql: signInProviders },
   { name: '0010-scim', sql: scim },
 ]

@@ -16,12 +16,15 @@ export interface KeyRow {
   readonly role: Role | null
   readonly use_is_news: boolean
   readonly bound: boolean
+  /** Who made the key of a service account; null for a key of a person. */
+  readonly made_by: string | null
 }
 
 /** Raw SQL: building it with Kysely for each request would take longer than running it. */
 export const readKeys = (hashes: readonly string[]): RawBuilder<KeyRow> => sql`
   select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role, k.bound,
-         coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news
+         coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news,
+         (select k.created_by from service_accounts where id = k.user_id) as made_by
   from api_keys k
   join users u on u.id = k.user_id
   join organizations o on o.id = k.organization_id

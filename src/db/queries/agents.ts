@@ -167,6 +167,8 @@ export const readAgentLedger = <Session, Prior, Approval>(given: {
  */
 export const newestSessionIds = (given: {
   readonly organizationIds: readonly string[]
+  /** Organizations of which only the sessions of this person are shown. */
+  readonly own: { readonly userId: string; readonly organizationIds: readonly string[] }
   readonly filters: Readonly<Partial<Record<'status' | 'user_id' | 'session_id', string | undefined>>>
   readonly after: string | null
   readonly most: number
@@ -178,14 +180,17 @@ export const newestSessionIds = (given: {
     ...(sessionId === null ? [] : [sql`and s.session_id = ${sessionId}`]),
     ...(given.after === null ? [] : [sql`and s.id < ${given.after}`]),
   ]
+  const newestIn = (organizationIds: readonly string[], more: RawBuilder<unknown>) => sql`
+    select newest.id from unnest(${[...organizationIds]}::text[]) as o (id)
+    cross join lateral (
+      select s.id from agent_sessions s
+      where s.organization_id between o.id and o.id ${sql.join(conditions, sql` `)} ${more}
+      order by s.organization_id, s.id desc limit ${given.most}) as newest`
   return sql`(
-  select newest.id
-  from unnest(${[...given.organizationIds]}::text[]) as o (id)
-  cross join lateral (
-    select s.id from agent_sessions s
-    where s.organization_id between o.id and o.id ${sql.join(conditions, sql` `)}
-    order by s.organization_id, s.id desc limit ${given.most}) as newest
-  order by newest.id desc limit ${given.most})`
+  select id from (
+    ${newestIn(given.organizationIds, sql``)}
+    union all ${newestIn(given.own.organizationIds, sql`and s.user_id = ${given.own.userId}`)}
+  ) as found order by id desc limit ${given.most})`
 }
 
 /** CTE. The name, person and organization of a session never change. */

@@ -155,3 +155,15 @@ export const insertWebhookEvents = (rows: readonly object[]): RawBuilder<unknown
     from json_to_recordset(${JSON.stringify(rows)}::json)
          as p(id text, organization_id text, type text, data text, webhook_ids text[], created_at timestamptz)
   )`
+
+/** Names of these people, if they are or were in the organization, and of its workflows. */
+export const namesOf = (
+  organizationId: string,
+  ids: readonly string[],
+): RawBuilder<{ readonly id: string; readonly name: string }> => sql`
+  select u.id, case when u.name in ('', u.email) then u.email else u.name || ' <' || u.email || '>' end as name
+  from users u where u.id = any(${ids}::text[]) and exists (
+    select from audit_events where organization_id = ${organizationId} and user_id = u.id
+    union all select from memberships where organization_id = ${organizationId} and user_id = u.id)
+  union all
+  select id, name from workflows where id = any(${ids}::text[]) and organization_id = ${organizationId}`

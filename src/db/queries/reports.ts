@@ -102,3 +102,12 @@ export const heldWorkflows = (
     group by workflow_id order by total desc, workflow_id limit ${mostWorkflows}
   ) as held
   order by total desc, workflow_id`
+
+/** Those who approved most. Name and address are null if the account was deleted. */
+export const approversOf = <Approver>(mine: RawBuilder<boolean>, most: number): RawBuilder<Approver> => sql`
+  select top.user_id, u.name, u.email, top.approvals from (
+    select v.user_id, count(*) as approvals
+    from (select id from approvals where ${mine}) as a join approval_votes v on v.approval_id = a.id
+    where v.decision = 'approve'
+    group by v.user_id order by approvals desc, v.user_id limit ${most}
+  ) as top left join users u on u.id = top.user_id order by top.approvals desc, top.user_id`

@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+import type { PolicyVersionsTable } from '../schema/policy.ts'
 
 export interface CallDecision {
   readonly id: string
@@ -123,3 +124,40 @@ export const namedGroups = (organizationId: string): RawBuilder<Record<string, s
       select role from tool_policies where organization_id = ${organizationId}
       union select role from role_policy_overrides where organization_id = ${organizationId})
     group by m.user_id) as named)`
+
+/** The object's next version; returns its number. */
+export const insertVersion = (
+  row: Omit<PolicyVersionsTable, 'version' | 'body'> & { readonly body: string | null },
+): RawBuilder<{ readonly version: number }> => sql`
+  insert into policy_versions (organization_id, kind, object_id, version, change, body, restored_from, created_by, created_at)
+  select ${row.organization_id}, ${row.kind}, ${row.object_id}, coalesce(max(version), 0) + 1,
+         ${row.change}, ${row.body}::jsonb, ${row.restored_from}::int, ${row.created_by}, ${row.created_at}::timestamptz
+  from policy_versions
+  where organization_id = ${row.organization_id} and kind = ${row.kind} and object_id = ${row.object_id}
+  returning version`
+
+/** Leaves the newest `most` versions of the object, and of these as many as have `mostBytes` together; at least one. */
+export const deleteOldVersions = (
+  object: Pick<PolicyVersionsTable, 'organization_id' | 'kind' | 'object_id'>,
+  { most, mostBytes }: { readonly most: number; readonly mostBytes: number },
+): RawBuilder<unknown> => sql`
+  delete from policy_versions v using (
+    select version, row_number() over newest as place, sum(coalesce(octet_length(body::text), 0)) over newest as bytes
+    from policy_versions
+    where organization_id = ${object.organization_id} and kind = ${object.kind} and object_id = ${object.object_id}
+    window newest as (order by version desc)
+  ) as counted
+  where v.organization_id = ${object.organization_id} and v.kind = ${object.kind} and v.object_id = ${object.object_id}
+    and v.version = counted.version and counted.place > 1
+    and (counted.place > ${most} or counted.bytes > ${mostBytes})`
+
+/** All versions of deleted objects, but for the `most` that were deleted last. */
+export const forgetDeletedObjects = (organizationId: string, most: number): RawBuilder<unknown> => sql`
+  delete from policy_versions v using (
+    select kind, object_id from policy_versions d
+    where organization_id = ${organizationId} and change = 'deleted'
+      and not exists (select from policy_versions n where n.organization_id = d.organization_id
+                      and n.kind = d.kind and n.object_id = d.object_id and n.version > d.version)
+    order by created_at desc offset ${most}
+  ) as forgotten
+  where v.organization_id = ${organizationId} and v.kind = forgotten.kind and v.object_id = forgotten.object_id`

@@ -36,6 +36,8 @@ export interface UsersTable {
   two_factor_enabled: Generated<boolean>
   /** Whether the person could sign up only because of an invitation. */
   invited: Generated<boolean>
+  /** IANA name; null: UTC. */
+  time_zone: Generated<string | null>
   created_at: Generated<Date>
   updated_at: Generated<Date>
 }
@@ -57,6 +59,8 @@ export interface InvitationsTable {
   role: Role
   /** Lower-case hex SHA-256. */
   token_hash: string
+  /** The hash of what only the mail has. Null if a person hands over the link. */
+  proof_hash: Generated<string | null>
   invited_by: string
   /** Null if a person hands over the link instead. */
   mailed_at: Date | null
@@ -89,6 +93,16 @@ export interface MembershipsTable {
   slack_linked_at: Generated<Date | null>
 }
 
+/** A program: a row of `users` that cannot sign in. */
+export interface ServiceAccountsTable {
+  id: string
+  organization_id: string
+  name: string
+  created_by: string
+  created_at: Date
+  deleted_at: Generated<Date | null>
+}
+
 /** The service sends a code to the account. If the member types it in, the account is linked. */
 export interface SlackClaimsTable {
   id: string
@@ -97,6 +111,8 @@ export interface SlackClaimsTable {
   slack_account: string
   code: string
   wrong_codes: Generated<number>
+  /** The admin who links the account with a test message. Null if the member proves it with the code. */
+  asked_by: Generated<string | null>
   created_at: Date
   expires_at: Date
   /** null for an open claim, and also for one that has expired. */
@@ -152,6 +168,7 @@ export interface IdentityTables {
   slack_claims: SlackClaimsTable
   groups: GroupsTable
   group_members: GroupMembersTable
+  service_accounts: ServiceAccountsTable
   api_keys: ApiKeysTable
   installation_connections: InstallationConnectionsTable
 }

@@ -12,6 +12,23 @@ export interface RulesTable {
   updated_at: Generated<Date>
 }
 
+/** What a change of a rule, a label rule or a tool policy left. */
+export interface PolicyVersionsTable {
+  organization_id: string
+  kind: VersionedKind
+  /** The id of a rule. For a tool policy `ROLE/TOOL`, without a role `/TOOL`. */
+  object_id: string
+  version: number
+  change: 'created' | 'updated' | 'deleted'
+  /** Null after a deletion. */
+  body: ColumnType<Record<string, unknown> | null, string | null, never>
+  restored_from: number | null
+  created_by: string
+  created_at: Date
+}
+
+export type VersionedKind = 'rule' | 'label_rule' | 'tool_policy'
+
 export interface RolePolicyOverridesTable {
   organization_id: string
   tool_name: string
@@ -26,4 +43,5 @@ export interface PolicyTables {
   rules: RulesTable
   label_rules: RulesTable
   role_policy_overrides: RolePolicyOverridesTable
+  policy_versions: PolicyVersionsTable
 }

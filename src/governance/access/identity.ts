@@ -19,6 +19,8 @@ export interface Sender {
   readonly sessionId: string | null
   /** The only organization in which it acts: its provider opened the session, or the session that made the key. */
   readonly boundTo: string | null
+  /** Who made the key of a service account. Like an author, they do not decide what it asks for. */
+  readonly keyMadeBy?: string | null
 }
 
 /**
@@ -63,7 +65,12 @@ export interface Caller extends Sender {
   readonly requestId?: string
 }
 
-export function actorOf({ userId, keyId, ip, requestId }: Caller): Actor {
+export function actorOf({
+  userId,
+  keyId,
+  ip,
+  requestId,
+}: Pick<Caller, 'userId' | 'keyId' | 'ip' | 'requestId'>): Actor {
   return { type: 'user', id: userId, apiKeyId: keyId, ip, requestId }
 }
 
@@ -151,6 +158,7 @@ async function identityOfKey({ db, loader }: KeyLookup, hash: string): Promise<I
     userId: row.user_id,
     keyId: row.id,
     keyName: row.key_name,
+    keyMadeBy: row.made_by,
     sessionId: null,
     boundTo: row.bound ? row.organization_id : null,
     scopes: row.scopes,

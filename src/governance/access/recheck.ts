@@ -114,9 +114,13 @@ export function requireScopes(
 }
 
 export function requireRole(role: Role, minimum: Role): void {
-  if (hasRole(role, minimum)) return
+  if (!hasRole(role, minimum)) throw tooLow(role, minimum)
+}
+
+/** The API adds whom to ask (whom-to-ask.ts). */
+export function tooLow(role: Role, minimum: Role): DomainError {
   const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
-  throw new DomainError('insufficient_role', message, [
+  return new DomainError('insufficient_role', message, [
     { path: minimum, message: `needs the role \`${minimum}\`` },
   ])
 }

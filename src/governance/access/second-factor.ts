@@ -29,12 +29,14 @@ export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 's
   or exists (select from auth_sessions where id = ${sessionId}
              and opened_with in (${sql.join(withFactor.map((each) => sql.lit(each)))})))`
 
+const isService = sql<boolean>`exists (select from service_accounts where id = u.id)`
+
 /**
  * SQL for the user `u`: whether the session or key is backed by a second factor that the person still has. That of a
  * bound session or key is at the organization's provider.
  */
 export const hasFactor = (sender: Omit<Sender, 'userId'>) =>
-  sql<boolean>`(${isBackedByFactor(sender)} and (${sender.boundTo !== null} or coalesce(u.two_factor_enabled, false)))`
+  sql<boolean>`(${isBackedByFactor(sender)} and (${sender.boundTo !== null} or coalesce(u.two_factor_enabled, false) or ${isService}))`
 
 /** SQL: for the organization `o`. */
 export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false)`
@@ -48,7 +50,8 @@ export type MissingFactor = 'provider' | 'at_provider' | 'person' | 'sender'
 
 /**
  * SQL for the organization `o`, the user `u` and the membership `m`; null if nothing is lacking. `always`: even if the
- * organization requires no second factor. An owner keeps one way past the provider, a password with a second factor.
+ * organization requires no second factor. An owner keeps one way past the provider, a password with a second factor. A key of
+ * a service account needs the factor of the owner who made or confirmed it.
  */
 export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
   const { sessionId, boundTo } = sender
@@ -58,7 +61,7 @@ export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
       : sql`(not ${requiresProvider} or (m.role = 'owner' and ${hasFactor(sender)}))`
   const atProvider = sessionId !== null && boundTo !== null
   const lacks = sql`case when ${hasFactor(sender)} then null when ${sql.lit(atProvider)} then 'at_provider'
-    when not u.two_factor_enabled and ${sql.lit(boundTo === null)} then 'person' else 'sender' end`
+    when not u.two_factor_enabled and ${sql.lit(boundTo === null)} and not ${isService} then 'person' else 'sender' end`
   return sql<MissingFactor | null>`case when not ${passesProvider} then 'provider'
     when not (${sql.lit(always)} or ${requiresFactor}) then null else ${lacks} end`
 }

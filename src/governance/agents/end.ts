@@ -4,6 +4,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { callerIn, type Asker } from '../../calls/agents/ask.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
+import { hasRole } from '../access/scopes.ts'
 import { sql, type RawBuilder } from 'kysely'
 import { announceWithdrawn, withdrawWhere } from '../approvals/moves.ts'
 import { isOverSql } from '../approvals/state.ts'
@@ -60,7 +61,10 @@ export async function endSession(
   })
 }
 
-/** For ever: all processes deny the session's next call, and its approvals are withdrawn. Can be repeated. */
+/**
+ * For ever: all processes deny the session's next call, and its approvals are withdrawn. Can be repeated. Throws
+ * `not_found` for another person's session, unless the caller is an admin.
+ */
 export async function revokeSession(
   context: Acting,
   caller: Caller,
@@ -68,8 +72,17 @@ export async function revokeSession(
   reason: string,
   once: Once | null,
 ): Promise<void> {
-  await runAs(context, caller, 'agent.session', async (tx) => {
+  await runAs(context, caller, 'agent.session', async (tx, now) => {
+    const { role, userId } = await now()
     await once?.markActed(tx.trx)
+    const seen = await tx.trx
+      .selectFrom('agent_sessions')
+      .select('user_id')
+      .where('id', '=', id)
+      .where('organization_id', '=', caller.organizationId)
+      .executeTakeFirst()
+    if (seen === undefined || (seen.user_id !== userId && !hasRole(role, 'admin')))
+      throw notFound('agent session', id)
     const revoked = await tx.trx
       .updateTable('agent_sessions')
       .set((eb) => ({

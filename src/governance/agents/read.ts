@@ -1,10 +1,13 @@
-import type { ExpressionBuilder, Selectable } from 'kysely'
+import { sql, type ExpressionBuilder, type RawBuilder, type Selectable } from 'kysely'
 import { newestSessionIds } from '../../db/queries/agents.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { isUnclassed, type ExternalTools } from '../../policy/external-tools.ts'
 import { readSettings } from '../../policy/settings.ts'
+import type { Caller } from '../access/identity.ts'
+import { organizationsOf } from '../access/recheck.ts'
+import { hasRole } from '../access/scopes.ts'
 import { notFound } from '../errors.ts'
 import { idAfter, readPage, type Page, type PageRequest } from '../page.ts'
 
@@ -39,10 +42,25 @@ export interface SessionFilters {
   readonly session_id?: string | undefined
 }
 
+/** SQL: false if the member `m` may not see the session. Admins see all; the routes refuse viewers by their role. */
+export const sessionSeen = (id: string): RawBuilder<boolean> => sql`exists (
+  select from agent_sessions where id = ${id} and (user_id = m.user_id or m.role <> 'member'))`
+
+type Seen = Pick<Parameters<typeof newestSessionIds>[0], 'organizationIds' | 'own'>
+
+/** Which sessions the caller sees: of the named organization, or of all in which they are a member. */
+export async function sessionsSeenBy(db: Db, caller: Caller, isNamed: boolean): Promise<Seen> {
+  const { organizationId, userId } = caller
+  const [all, some] = isNamed
+    ? [hasRole(caller.role, 'admin') ? [organizationId] : [], [organizationId]]
+    : [await organizationsOf(db, caller, 'admin'), await organizationsOf(db, caller, caller.needs.role)]
+  return { organizationIds: all, own: { userId, organizationIds: some.filter((id) => !all.includes(id)) } }
+}
+
 /** The newest first. */
 export async function listSessions(
   db: Db,
-  organizationIds: readonly string[],
+  seen: Seen,
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
@@ -50,7 +68,7 @@ export async function listSessions(
   const query = sessionColumns(db).where(
     'id',
     'in',
-    newestSessionIds({ organizationIds, filters, after, most: page.limit + 1 }),
+    newestSessionIds({ ...seen, filters, after, most: page.limit + 1 }),
   )
   const read = await readPage(db, query, 'session', page)
   const told = await toldIn(db, read.data)

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
-import { firstEntryFrom, countSegmentEntries, chainsToCount } from '../../db/queries/audit.ts'
+import { firstEntryFrom, countSegmentEntries, chainsToCount, namesOf } from '../../db/queries/audit.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
 
@@ -10,6 +10,15 @@ export interface AuditFilters {
   readonly until?: Date | undefined
 }
 
+export interface AuditPage {
+  readonly events: Record<string, unknown>[]
+  /** For the people and workflows whose ids are in these entries: `Ann Berg <ann@acme.com>`, or the workflow's name. */
+  readonly names: Readonly<Record<string, string>>
+  readonly page: number
+  readonly per_page: number
+  readonly total: number
+}
+
 /** Newest first. `since` is inclusive, `until` exclusive. Uses binary search and indexes (docs/decisions/0067). */
 export async function listAudit(
   db: Db,
@@ -17,11 +26,11 @@ export async function listAudit(
   filters: AuditFilters,
   page: number,
   perPage: number,
-): Promise<{ events: Record<string, unknown>[]; page: number; per_page: number; total: number }> {
+): Promise<AuditPage> {
   const skipped = (page - 1) * perPage
   return readBounded(db, async (trx) => {
     const [from, to] = await stretchOf(trx, organizationId, filters)
-    if (from >= to) return { events: [], page, per_page: perPage, total: 0 }
+    if (from >= to) return { events: [], names: {}, page, per_page: perPage, total: 0 }
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
@@ -47,8 +56,19 @@ export async function listAudit(
       ...(JSON.parse(canonical) as Record<string, unknown>),
       hash,
     }))
-    return { events, page, per_page: perPage, total }
+    return { events, names: await namesIn(trx, organizationId, rows), page, per_page: perPage, total }
   })
+}
+
+/** Names are not in the chain, because people change and delete them. */
+async function namesIn(
+  trx: Transaction<Database>,
+  organizationId: string,
+  rows: readonly { readonly canonical: string }[],
+): Promise<Record<string, string>> {
+  const ids = rows.flatMap(({ canonical }) => canonical.match(/\b(?:usr|wf)_[0-9A-Z]{26}\b/g) ?? [])
+  const { rows: named } = await namesOf(organizationId, [...new Set(ids)]).execute(trx)
+  return Object.fromEntries(named.map(({ id, name }) => [id, name]))
 }
 
 /** Skips the parts whose entries are all on other pages. */

@@ -12,6 +12,8 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 
 /** The event of the message with a code. */
 export const codeEvent = 'account.code'
+/** The event of an admin's test message, which links the account when it has arrived. */
+export const testEvent = 'account.test'
 export const codeMinutes = 30
 export const mostWrong = 5
 /** In an hour, for a member. */
@@ -26,10 +28,13 @@ interface Named {
   readonly userId: string
 }
 
-/** The member can still type in the code. */
+/** The member can still type in the code, or the test message can still arrive. */
 export interface OpenClaim {
   readonly account: string
   readonly expiresAt: Date
+  readonly needsCode: boolean
+  /** Why the message could not be sent; null if it was, or waits. */
+  readonly problem: string | null
 }
 
 /** `no_code`: none was sent to this account, or it has ended or expired. */
@@ -46,11 +51,13 @@ export async function claimAccount(
   tx: ChainTx,
   userId: string,
   account: string,
+  /** The admin who links the account with a test message. */
+  askedBy: string | null = null,
 ): Promise<(OpenClaim & { readonly isNew: boolean }) | TooMany> {
   const { trx, organizationId, now } = tx
   const own = await trx
     .selectFrom('slack_claims')
-    .select(['slack_account', 'created_at', 'expires_at', isOpenSql(now).as('is_open')])
+    .select(['slack_account', 'created_at', 'expires_at', 'asked_by', isOpenSql(now).as('is_open')])
     .where('organization_id', '=', organizationId)
     .where('user_id', '=', userId)
     .where('created_at', '>', hourBefore(now))
@@ -61,8 +68,10 @@ export async function claimAccount(
   const isRepeated =
     last?.is_open === true &&
     last.slack_account === account &&
+    last.asked_by === askedBy &&
     now.getTime() - last.created_at.getTime() < repeatSeconds * 1_000
-  if (isRepeated) return { account, expiresAt: last.expires_at, isNew: false }
+  const open = { account, needsCode: askedBy === null, problem: null }
+  if (isRepeated) return { ...open, expiresAt: last.expires_at, isNew: false }
   if (own.length >= mostCodes) return 'of_member'
   if (await hasTooMany(tx, account)) return 'to_account'
   await endClaims(trx, { organizationId, userId }, 'replaced')
@@ -79,13 +88,15 @@ export async function claimAccount(
       code,
       created_at: now,
       expires_at: expiresAt,
+      asked_by: askedBy,
     })
     .execute()
-  const message = { id, messageId: id, channel: 'slack', event: codeEvent, kind: 'claim', subject: id }
+  const event = askedBy === null ? codeEvent : testEvent
+  const message = { id, messageId: id, channel: 'slack', event, kind: 'claim', subject: id }
   await insertNotifications(organizationId, [
     { ...message, round: 0, recipient: userId, groupKey: null, afterSeconds: 0 },
   ]).execute(trx)
-  return { account, expiresAt, isNew: true }
+  return { ...open, expiresAt, isNew: true }
 }
 
 const hourBefore = (now: Date): Date => new Date(now.getTime() - 3_600_000)
@@ -114,6 +125,7 @@ export async function checkCode(
     .where('organization_id', '=', organizationId)
     .where('user_id', '=', userId)
     .where('slack_account', '=', given.account)
+    .where('asked_by', 'is', null)
     .where(isOpenSql(now))
     .orderBy('created_at', 'desc')
     .executeTakeFirst()
@@ -151,16 +163,41 @@ export async function endClaims(
 /** By organization: a person has at most one open claim in each. */
 export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<string, OpenClaim>> {
   const rows = await db
-    .selectFrom('slack_claims')
-    .select(['organization_id', 'slack_account', 'expires_at'])
-    .where('user_id', '=', userId)
-    .where('ended', 'is', null)
-    .where('wrong_codes', '<', mostWrong)
-    .where('expires_at', '>', sql<Date>`clock_timestamp()`)
+    .selectFrom('slack_claims as c')
+    .leftJoin('notifications as n', 'n.id', 'c.id')
+    .select(['c.organization_id', 'c.slack_account', 'c.expires_at', 'c.asked_by', 'n.state', 'n.last_error'])
+    .where('c.user_id', '=', userId)
+    .where('c.ended', 'is', null)
+    .where('c.wrong_codes', '<', mostWrong)
+    .where('c.expires_at', '>', sql<Date>`clock_timestamp()`)
     .execute()
   return new Map(
-    rows.map((row) => [row.organization_id, { account: row.slack_account, expiresAt: row.expires_at }]),
+    rows.map((row) => [
+      row.organization_id,
+      {
+        account: row.slack_account,
+        expiresAt: row.expires_at,
+        needsCode: row.asked_by === null,
+        problem: row.state === 'failed' ? (row.last_error ?? 'failed') : null,
+      },
+    ]),
   )
+}
+
+/** The open claim that a test message links. null if it has ended, or if the code links it. Call it under the lock. */
+export async function testedClaim(
+  { trx, organizationId, now }: ChainTx,
+  id: string,
+): Promise<{ readonly userId: string; readonly account: string; readonly askedBy: string } | null> {
+  const row = await trx
+    .selectFrom('slack_claims')
+    .select(['user_id', 'slack_account', 'asked_by'])
+    .where('id', '=', id)
+    .where('organization_id', '=', organizationId)
+    .where(isOpenSql(now))
+    .executeTakeFirst()
+  if (row === undefined || row.asked_by === null) return null
+  return { userId: row.user_id, account: row.slack_account, askedBy: row.asked_by }
 }
 
 /** What the message with the code shows. */
@@ -171,6 +208,7 @@ export interface SentClaim {
   readonly state: 'open' | 'expired' | 'linked' | 'replaced'
   readonly organizationName: string
   readonly email: string
+  readonly needsCode: boolean
 }
 
 /** null if the member has left, or if the claim was deleted after a day. */
@@ -179,7 +217,7 @@ export async function readClaim(db: Db, id: string): Promise<SentClaim | null> {
     .selectFrom('slack_claims as c')
     .innerJoin('organizations as o', 'o.id', 'c.organization_id')
     .innerJoin('users as u', 'u.id', 'c.user_id')
-    .select(['c.slack_account', 'c.code', 'c.expires_at', 'c.ended', 'o.name', 'u.email'])
+    .select(['c.slack_account', 'c.code', 'c.expires_at', 'c.ended', 'c.asked_by', 'o.name', 'u.email'])
     .select(sql<boolean>`c.expires_at <= clock_timestamp()`.as('is_late'))
     .where('c.id', '=', id)
     .executeTakeFirst()
@@ -191,5 +229,6 @@ export async function readClaim(db: Db, id: string): Promise<SentClaim | null> {
     state: row.ended ?? (row.is_late ? 'expired' : 'open'),
     organizationName: row.name,
     email: row.email,
+    needsCode: row.asked_by === null,
   }
 }

@@ -11,6 +11,8 @@ export interface NotificationView {
   readonly event: string
   /** A person or a webhook. */
   readonly recipient: string
+  /** null for a webhook. */
+  readonly recipient_email: string | null
   /** As in the list of approvals; null for a run or an account. */
   readonly approval_id: string | null
   readonly run_id: string | null
@@ -65,7 +67,8 @@ async function messagesOf(
   let query = db
     .selectFrom('notifications as n')
     .innerJoin('notifications as m', 'm.id', 'n.message_id')
-    .select(['n.id', 'n.channel', 'n.event', 'n.kind', 'n.subject', 'n.recipient', 'n.created_at'])
+    .leftJoin('users as u', 'u.id', 'n.recipient')
+    .select(['n.id', 'n.channel', 'n.event', 'n.kind', 'n.subject', 'n.recipient', 'u.email', 'n.created_at'])
     .select(['m.state', 'm.attempts', 'm.last_error', 'm.sent_at'])
     .where('n.organization_id', '=', organizationId)
   if (filters.channel !== undefined) query = query.where('n.channel', '=', filters.channel)
@@ -78,6 +81,7 @@ async function messagesOf(
     channel: row.channel,
     event: row.event,
     recipient: row.recipient,
+    recipient_email: row.email,
     approval_id: row.kind === 'approval' || row.kind === 'call' ? row.subject : null,
     run_id: row.kind === 'run' ? row.subject : null,
     state: row.state,
@@ -117,6 +121,7 @@ async function deliveriesOf(
     channel: 'webhook',
     event: row.type,
     recipient: row.webhook_id,
+    recipient_email: null,
     ...subjectOf(row.type, row.data),
     state: deliveryStates[row.state],
     attempts: row.attempts,

@@ -3,7 +3,7 @@ import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace, NotificationState } from '../../db/schema/notifications.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
-import { codeEvent, readClaim, type SentClaim } from './claims.ts'
+import { codeEvent, readClaim, testEvent, type SentClaim } from './claims.ts'
 import { isTold, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
@@ -97,7 +97,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
 /** For an unsent message. */
 export function isOfUse({ event, person, settings, subjects, claim }: SentMessage): boolean {
   if (person === null) return false
-  if (event === codeEvent) return claim?.state === 'open'
+  if (event === codeEvent || event === testEvent) return claim?.state === 'open'
   if (!settings.slack_approval_notifications) return false
   if (event === 'approval.decided') return subjects.some(({ state }) => state !== 'waits')
   return subjects.some((subject) => subject.state === 'waits' && isTold(person, subject, settings))

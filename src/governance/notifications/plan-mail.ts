@@ -15,6 +15,8 @@ export interface Reader {
   readonly role: Role
   readonly groups: readonly string[]
   readonly delaySeconds: number
+  /** null for UTC. */
+  readonly timeZone: string | null
 }
 
 /** People who may be asked, with a confirmed address, who have not turned mails off. */
@@ -25,7 +27,7 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
     .leftJoin('mail_preferences as p', (join) =>
       join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.user_id', '=', 'm.user_id'),
     )
-    .select(['m.user_id as userId', 'u.email', 'm.role'])
+    .select(['m.user_id as userId', 'u.email', 'm.role', 'u.time_zone as timeZone'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .select(sql<number>`coalesce(p.delay_seconds, ${usualMailDelay})`.as('delaySeconds'))
     .where('m.organization_id', '=', organizationId)

@@ -42,6 +42,7 @@ export async function readPeople(
     .select(['m.user_id', 'u.email', 'm.role', 'm.slack_account'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .where('m.organization_id', '=', organizationId)
+    .where(sql<boolean>`not exists (select from service_accounts where id = m.user_id)`)
     .where((eb) => eb.or([mayBeAsked, eb('m.user_id', 'in', ['', ...others])]))
     .orderBy('m.created_at')
     .orderBy('m.user_id')

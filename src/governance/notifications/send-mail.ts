@@ -5,7 +5,7 @@ import { readGovernance } from '../audit/policy-cache.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { SparseLog } from '../../shared/log.ts'
-import { type ServiceMail, MailText, mailText, type MailSubject } from '../service-mail.ts'
+import { type ServiceMail, MailText, mailText, waitingSubject } from '../service-mail.ts'
 import { mailPause } from '../lanes/lanes.ts'
 import type { Sender } from '../lanes/runner.ts'
 import { isTold, votesOf } from './recipients.ts'
@@ -93,6 +93,7 @@ async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminde
     isReminder: mail.event === 'approval.reminder',
     base: publicBase(config),
     settings: present,
+    timeZone: reader.timeZone,
   })
   let mayLeave = true
   try {
@@ -164,7 +165,7 @@ async function afterFailure(db: Db, { id, attempts }: DueMail, error: unknown): 
 /** Never has a parameter of a call. Above one item, its link leads to their run. */
 export function mailAbout(
   subject: Subject,
-  { count, isReminder, base, settings }: MailOptions,
+  { count, isReminder, base, settings, timeZone }: MailOptions,
 ): Omit<ServiceMail, 'to'> {
   const lines = [
     ...named('Tool', subject.tool),
@@ -180,11 +181,17 @@ export function mailAbout(
     mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
     ...votesLine(subject, settings),
     ...(subject.cannotBeGiven === null ? [] : [mailText`But ${MailText.sentence(subject.cannotBeGiven)}.`]),
-    ...(subject.expiresAt === null ? [] : [mailText`Expires: ${MailText.time(subject.expiresAt)}`]),
+    ...(subject.expiresAt === null ? [] : [mailText`Expires: ${MailText.time(subject.expiresAt, timeZone)}`]),
     ...moreItems(count),
   ]
   return {
-    subject: subjects[subject.kind][isReminder ? 'reminder' : 'first'],
+    subject: waitingSubject({
+      waits: subject.kind === 'call' ? 'outcome' : 'decision',
+      what: subject.asks === 'run' ? 'run' : subject.agentName === null ? 'call' : 'agent',
+      tool: subject.tool,
+      count,
+      isReminder,
+    }),
     text: mailText`${firstLine(subject, isReminder)}
 
 ${lines}
@@ -203,15 +210,10 @@ interface MailOptions {
   /** The address of the console. */
   readonly base: string
   readonly settings: VoteSettings
+  /** The reader’s; null for UTC. */
+  readonly timeZone: string | null
 }
 
-const subjects: Readonly<Record<Subject['kind'], Readonly<Record<'first' | 'reminder', MailSubject>>>> = {
-  approval: {
-    first: 'Something waits for your decision',
-    reminder: 'Reminder: Something waits for your decision',
-  },
-  call: { first: 'A call’s outcome is unknown', reminder: 'Reminder: A call’s outcome is unknown' },
-}
 const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
 
 function firstLine({ kind, asks }: Subject, isReminder: boolean): MailText {

@@ -11,7 +11,9 @@ import { requiresFactor } from '../access/second-factor.ts'
 import { covers, hasRole, roleOfScope, isAgentsOnly } from '../access/scopes.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { growAs } from '../limits/storage.ts'
-import { runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
+import { requireRole, runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
+import type { Role } from '../../policy/types.ts'
+import { refuseScopesOfPeople, roleOfAccount } from './service-accounts.ts'
 
 export interface KeyChange {
   readonly name?: string | undefined
@@ -24,8 +26,11 @@ export interface KeyChange {
   readonly isDeletion?: true
 }
 
+/** For a key of a service account whose `expires_at` nobody has given. */
+const usualDays = 365
+
 /**
- * Creates a key for the caller. Throws `missing_scope` or `insufficient_role` with a detail for each scope beyond the
+ * Creates a key for the caller, or as an owner for a service account. Throws `missing_scope` or `insufficient_role` with a detail for each scope beyond the
  * caller's scopes or role, `insufficient_role` if it would end after the key that the caller uses, and
  * `validation_error` for a time in the past. Throws `conflict` while the address is not confirmed: the person who
  * really has it may take over the account, which must not have a stranger's key then.
@@ -33,7 +38,13 @@ export interface KeyChange {
 export async function createApiKey(
   context: Acting,
   caller: Caller,
-  input: { readonly name: string; readonly scopes: readonly string[]; readonly expiresAt: Date | null },
+  input: {
+    readonly name: string
+    readonly scopes: readonly string[]
+    /** Default: never, and for a service account in a year. */
+    readonly expiresAt: Date | null | undefined
+    readonly account?: string | undefined
+  },
   once: Once | null = null,
 ): Promise<KeyView & { readonly secret: string }> {
   const { secret, hash, last4 } = newApiKey()
@@ -42,20 +53,23 @@ export async function createApiKey(
     async work(tx, now) {
       const present = await now()
       requireWithin(present, input.scopes)
-      requireNotAfter(present, input.expiresAt)
-      requireAhead(tx.now, input.expiresAt)
+      if (input.account !== undefined) await requireForAccount(tx, present, input.account, input.scopes)
+      const inYear = new Date(tx.now.getTime() + usualDays * 24 * 3_600_000)
+      const { expiresAt = input.account === undefined ? null : inYear } = input
+      requireNotAfter(present, expiresAt)
+      requireAhead(tx.now, expiresAt)
       await requireProvenCaller(tx, present)
       const row = {
         id: newId('key'),
         organization_id: caller.organizationId,
-        user_id: caller.userId,
+        user_id: input.account ?? caller.userId,
         name: input.name,
         hash,
         last4,
         scopes: [...new Set(input.scopes)].sort(),
         created_at: tx.now,
         created_by: caller.userId,
-        expires_at: input.expiresAt,
+        expires_at: expiresAt,
         revoked_at: null,
         deleted_at: null,
         last_used_at: null,
@@ -68,6 +82,30 @@ export async function createApiKey(
       return keepMade(once, tx, { ...keyView(row, tx.now, present.factorRequired), secret })
     },
   })
+}
+
+/** Throws `insufficient_role` below owner, `not_found`, and for scopes that the account's role or no account can have. */
+async function requireForAccount(
+  tx: ChainTx,
+  present: PresentCaller,
+  account: string,
+  scopes: readonly string[],
+): Promise<void> {
+  requireRole(present.role, 'owner')
+  const role = await roleOfAccount(tx, account)
+  if (role === null) throw errorAt('validation_error', 'service_account', 'there is no such service account')
+  refuseScopesOfPeople(scopes)
+  requireRoleFor(role, scopes, 'the role of the service account')
+}
+
+/** Whether the caller may add rights: it is their own, or an owner's service account has it. */
+async function ownsKey(
+  tx: ChainTx,
+  { userId, role }: PresentCaller,
+  row: { user_id: string },
+): Promise<boolean> {
+  if (row.user_id === userId) return true
+  return hasRole(role, 'owner') && (await roleOfAccount(tx, row.user_id)) !== null
 }
 
 /** An owner gets all keys of the organization, others only their own. */
@@ -123,7 +161,10 @@ export async function changeApiKey(
       fields.active === false && Object.values(fields).filter((value) => value !== undefined).length === 1
     if (!onlyRevokes) requireWithin(present, scopes)
     const more = moreIn(row, change)
-    if (row.user_id !== caller.userId && more.length > 0)
+    const isOwn = await ownsKey(tx, present, row)
+    if (isOwn && row.user_id !== caller.userId && !onlyRevokes)
+      await requireForAccount(tx, present, row.user_id, scopes)
+    if (!isOwn && more.length > 0)
       throw new DomainError(
         'insufficient_role',
         'you can only reduce the rights of another person’s key',
@@ -166,9 +207,8 @@ export async function confirmApiKey(
   return runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()
     const row = await lockKey(tx, present, id)
-    if (row.user_id !== caller.userId) {
+    if (!(await ownsKey(tx, present, row)))
       throw errorAt('insufficient_role', 'user_id', 'only the key’s person may confirm it')
-    }
     // The key acts in other organizations too, where the factor of this provider proves nothing.
     if (present.boundTo !== null && !row.bound)
       throw errorAt(
@@ -203,12 +243,16 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
       details,
     )
   }
-  const above = scopes.filter((scope) => !hasRole(caller.role, roleOfScope(scope)))
+  requireRoleFor(caller.role, scopes, 'your role')
+}
+
+function requireRoleFor(role: Role, scopes: readonly string[], whose: string): void {
+  const above = scopes.filter((scope) => !hasRole(role, roleOfScope(scope)))
   if (above.length === 0) return
   const details = above.map((scope) => ({ path: scope, message: `needs the role \`${roleOfScope(scope)}\`` }))
   throw new DomainError(
     'insufficient_role',
-    'a key cannot carry scopes that your role has no use for',
+    `a key cannot carry scopes that ${whose} has no use for`,
     details,
   )
 }
@@ -281,7 +325,10 @@ function appendKeyEvent(
 export interface KeyView {
   readonly id: string
   readonly organization_id: string
+  /** The person, or the service account. */
   readonly user_id: string
+  /** null for a key from before this was recorded. */
+  readonly created_by: string | null
   readonly name: string
   readonly last4: string
   readonly scopes: readonly string[]
@@ -302,6 +349,7 @@ function keyView(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorR
     id: row.id,
     organization_id: row.organization_id,
     user_id: row.user_id,
+    created_by: row.created_by,
     name: row.name,
     last4: row.last4,
     scopes: row.scopes,

@@ -2,19 +2,28 @@ import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import type { Changing } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
+import type { Db } from '../../db/schema/index.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
 import type { Role } from '../../policy/types.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError, errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { owned } from '../page.ts'
-import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
-import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
+import { addressNotProven, proveAddress, requireProvenCaller } from '../access/address-proof.ts'
+import {
+  requireRole,
+  requireStillValid,
+  roleUnderLock,
+  runAs,
+  type Acting,
+  type PresentCaller,
+} from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
 import type { Config } from '../../shared/config.ts'
-import type { Exceeded } from '../limits/run-quota.ts'
+import { quotaExceeded, type Exceeded } from '../limits/run-quota.ts'
+import { serviceDomain } from './service-accounts.ts'
 
 /** The database has only a hash of the token. */
 export interface InvitationView {
@@ -28,9 +37,23 @@ export interface InvitationView {
   readonly expires_at: string
 }
 
+export interface Invited {
+  readonly email: string
+  readonly role: Role
+  readonly seconds: number
+  readonly mailed: boolean
+}
+
+/** Only the call that makes it has the token. `organization_name` is null if the mail must not say it. */
+export type NewInvitation = InvitationView & {
+  readonly token: string
+  /** For the mail alone; null if none is sent. Who can send it back has read the mail. */
+  readonly proof: string | null
+  readonly organization_name: string | null
+}
+
 /**
- * Revokes an open invitation to this address. Only this call returns the token. `organization_name` is null if the mail
- * must not say it.
+ * Revokes an open invitation to this address.
  *
  * Throws `insufficient_role` if the caller is no owner. Throws `conflict` for a personal organization, a member, an
  * unconfirmed caller, and a stranger whom the caller may not invite; `quota_exceeded` after too many mails, or too many
@@ -39,63 +62,126 @@ export interface InvitationView {
 export async function invite(
   context: Acting,
   caller: Caller,
-  input: {
-    readonly email: string
-    readonly role: Role
-    readonly seconds: number
-    readonly mailed: boolean
-  },
+  input: Invited,
   once: Once | null = null,
-): Promise<InvitationView & { readonly token: string; readonly organization_name: string | null }> {
-  const token = randomBytes(32).toString('base64url')
-  const email = input.email.toLowerCase()
-  const { invitationsNameOrganizations: mayName } = context.config.people
+): Promise<NewInvitation> {
+  const { strangersPerDay } = context.config.people
   return growAs(context, caller, 'org.change', {
     action: 'invite',
-    exceeded: (tx) => strangersOver(tx, caller, email, context.config.people.strangersPerDay),
+    exceeded: (tx) => strangersOver(tx, caller, input.email.toLowerCase(), strangersPerDay),
     async work(tx, now) {
-      const present = await now()
-      requireRole(present.role, 'owner')
-      requireRole(present.role, input.role)
-      await requireProvenCaller(tx, present)
-      const name = await requireShared(tx)
-      await requireNoMember(tx, email)
-      const isStranger = await sharesNoOrganization(tx, caller, email)
-      if (isStranger) await requireMayInviteStrangers(tx, caller, context.config.people)
-      if (input.mailed) await requireMailsLeft(tx, caller, email)
-      await tx.trx
-        .updateTable('invitations')
-        .set({ revoked_at: tx.now })
-        .where('organization_id', '=', tx.organizationId)
-        .where('email', '=', email)
-        .where('accepted_at', 'is', null)
-        .where('revoked_at', 'is', null)
-        .where('expires_at', '>', tx.now)
-        .execute()
-      const row = {
-        id: newId('invitation'),
-        organization_id: tx.organizationId,
-        email,
-        role: input.role,
-        token_hash: sha256(token),
-        invited_by: caller.userId,
-        mailed_at: input.mailed ? tx.now : null,
-        to_stranger: isStranger,
-        created_at: tx.now,
-        expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
-        accepted_at: null,
-        accepted_by: null,
-        revoked_at: null,
-      }
-      await tx.trx.insertInto('invitations').values(row).execute()
-      appendInvitationEvent(tx, caller, 'member.invited', row)
-      return keepMade(once, tx, {
-        ...invitationView(row, tx.now),
-        token,
-        organization_name: isStranger && !mayName ? null : name,
-      })
+      const name = await requireMayInvite(tx, await now(), input.role)
+      return keepMade(once, tx, await inviteOne(context, tx, caller, { ...input, name }))
     },
   })
+}
+
+export interface SeveralInvited {
+  readonly invitations: readonly NewInvitation[]
+  readonly refused: readonly { readonly email: string; readonly code: string; readonly message: string }[]
+}
+
+/** In one transaction; an address that cannot be invited stops no other one. Throws if nobody can be invited. */
+export async function inviteSeveral(
+  context: Acting,
+  caller: Caller,
+  { emails, unreadable }: { readonly emails: readonly string[]; readonly unreadable: readonly string[] },
+  input: Omit<Invited, 'email'>,
+  once: Once | null = null,
+): Promise<SeveralInvited> {
+  return growAs(context, caller, 'org.change', {
+    action: 'invite',
+    async work(tx, now) {
+      const name = await requireMayInvite(tx, await now(), input.role)
+      const invitations: NewInvitation[] = []
+      const refused = unreadable.map((email) => ({
+        email,
+        code: 'validation_error',
+        message: 'is no address',
+      }))
+      for (const email of new Set(emails.map((each) => each.toLowerCase())))
+        try {
+          const over = await strangersOver(tx, caller, email, context.config.people.strangersPerDay)
+          if (over !== null) throw quotaExceeded(over)
+          invitations.push(await inviteOne(context, tx, caller, { ...input, email, name }))
+        } catch (error) {
+          // `inviteOne` writes only after its checks. An error of the database undoes everything.
+          if (!(error instanceof DomainError)) throw error
+          refused.push({ email, code: error.code, message: error.details[0]?.message ?? error.message })
+        }
+      if (invitations.length === 0) throw nobodyInvited(refused)
+      return keepMade(once, tx, { invitations, refused })
+    },
+  })
+}
+
+const nobodyInvited = (refused: SeveralInvited['refused']): DomainError =>
+  new DomainError(
+    'validation_error',
+    'nobody was invited: no address can be',
+    refused.map(({ email, message }) => ({ path: 'emails', message: `\`${email}\`: ${message}` })),
+  )
+
+/** Returns the organization's name. */
+async function requireMayInvite(tx: ChainTx, present: PresentCaller, role: Role): Promise<string> {
+  requireRole(present.role, 'owner')
+  requireRole(present.role, role)
+  await requireProvenCaller(tx, present)
+  return requireShared(tx)
+}
+
+async function inviteOne(
+  { config: { people } }: Acting,
+  tx: ChainTx,
+  caller: Caller,
+  input: Invited & { readonly name: string },
+): Promise<NewInvitation> {
+  const email = input.email.toLowerCase()
+  if (email.endsWith(`@${serviceDomain}`))
+    throw errorAt(
+      'validation_error',
+      'email',
+      'this is a service account: it has keys, and cannot be invited',
+    )
+  await requireNoMember(tx, email)
+  const isStranger = await sharesNoOrganization(tx, caller, email)
+  if (isStranger) await requireMayInviteStrangers(tx, caller, people)
+  if (input.mailed) await requireMailsLeft(tx, caller, email)
+  await tx.trx
+    .updateTable('invitations')
+    .set({ revoked_at: tx.now })
+    .where('organization_id', '=', tx.organizationId)
+    .where('email', '=', email)
+    .where('accepted_at', 'is', null)
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', tx.now)
+    .execute()
+  const token = randomBytes(32).toString('base64url')
+  const proof = input.mailed ? randomBytes(32).toString('base64url') : null
+  const row = {
+    id: newId('invitation'),
+    organization_id: tx.organizationId,
+    email,
+    role: input.role,
+    token_hash: sha256(token),
+    proof_hash: proof === null ? null : sha256(proof),
+    invited_by: caller.userId,
+    mailed_at: input.mailed ? tx.now : null,
+    to_stranger: isStranger,
+    created_at: tx.now,
+    expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
+    accepted_at: null,
+    accepted_by: null,
+    revoked_at: null,
+  }
+  await tx.trx.insertInto('invitations').values(row).execute()
+  appendInvitationEvent(tx, caller, 'member.invited', row)
+  return {
+    ...invitationView(row, tx.now),
+    token,
+    proof,
+    organization_name: isStranger && !people.invitationsNameOrganizations ? null : input.name,
+  }
 }
 
 export const invitationRows = owned({
@@ -123,47 +209,115 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
   })
 }
 
+/** What its page says. `isProven`: the address is that of the reader. */
+export interface ShownInvitation {
+  readonly organization: string
+  readonly inviter: string
+  readonly role: Role
+  readonly email: string
+  readonly isProven: boolean
+  /** Whether the address has an account: only for a reader who has proven it. */
+  readonly hasAccount: boolean | null
+}
+
+/** null for a token of no open invitation. */
+export async function showInvitation(
+  db: Db,
+  { token, proof }: InvitationLink,
+): Promise<ShownInvitation | null> {
+  const row = await db
+    .selectFrom('invitations as i')
+    .innerJoin('organizations as o', 'o.id', 'i.organization_id')
+    .innerJoin('users as by', 'by.id', 'i.invited_by')
+    .select(['o.name as organization', 'by.email as inviter', 'i.role', 'i.email', 'i.proof_hash'])
+    .select(sql<boolean>`exists (select from users where lower(users.email) = i.email)`.as('has_account'))
+    .where('i.token_hash', '=', sha256(token))
+    .where('i.accepted_at', 'is', null)
+    .where('i.revoked_at', 'is', null)
+    .where('i.expires_at', '>', sql<Date>`clock_timestamp()`)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { proof_hash: hash, has_account: hasAccount, ...shown } = row
+  const isProven = proof !== null && hash === sha256(proof)
+  return { ...shown, isProven, hasAccount: isProven ? hasAccount : null }
+}
+
+/** What the link of an invitation has. `proof` only stands in that of the mail. */
+export interface InvitationLink {
+  readonly token: string
+  readonly proof: string | null
+}
+
+type Joining = Pick<Caller, 'userId' | 'keyId' | 'ip' | 'requestId'>
+interface Joined {
+  readonly organization_id: string
+  readonly role: Role
+}
+
 /** Works once. Throws `not_found` unless it is valid for this person; `conflict` (unconfirmed, or a member). */
 export async function acceptInvitation(
   context: Changing,
   caller: Caller,
   token: string,
   once: Once | null = null,
-): Promise<{ readonly organization_id: string; readonly role: Role }> {
-  const found = await context.db
-    .selectFrom('invitations as i')
-    .innerJoin('users as u', (join) => join.on('u.id', '=', caller.userId))
-    .select(['i.id', 'i.organization_id', 'i.email', 'u.email as own', 'u.email_verified'])
-    .where('i.token_hash', '=', sha256(token))
-    .executeTakeFirst()
+): Promise<Joined> {
+  const found = await invitationOf(context.db, caller.userId, token)
   if (found === undefined || found.own.toLowerCase() !== found.email) throw noInvitation()
   if (!found.email_verified) throw addressNotProven()
   return context.combiner.run(found.organization_id, 'org.change', async (tx) => {
     await requireStillValid(context, tx, caller)
-    const row = await tx.trx
-      .selectFrom('invitations')
-      .selectAll()
-      .where('id', '=', found.id)
-      .executeTakeFirstOrThrow()
-    const made = { organization_id: tx.organizationId, role: row.role }
-    // First, because another request with this key may have accepted it meanwhile: the checks below would throw a wrong
-    // error.
-    await once?.markActed(tx.trx, made)
-    const inviter = await roleUnderLock(tx, row.invited_by)
-    if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
-    if ((await roleUnderLock(tx, caller.userId)) !== null) throw isMember()
-    await tx.trx
-      .insertInto('memberships')
-      .values({ organization_id: tx.organizationId, user_id: caller.userId, role: row.role })
-      .execute()
-    await tx.trx
-      .updateTable('invitations')
-      .set({ accepted_at: tx.now, accepted_by: caller.userId })
-      .where('id', '=', row.id)
-      .execute()
-    appendInvitationEvent(tx, caller, 'member.joined', row)
-    return made
+    return join(tx, caller, found.id, once)
   })
+}
+
+/**
+ * For an account that was just made with the mailed link: its proof stands for the confirmation of the address and for a
+ * session. Throws as `acceptInvitation` does.
+ */
+export async function acceptWithProof(
+  context: Changing,
+  person: Joining,
+  { token, proof }: InvitationLink,
+): Promise<Joined> {
+  const found = await invitationOf(context.db, person.userId, token)
+  if (found === undefined || found.own.toLowerCase() !== found.email) throw noInvitation()
+  if (proof === null || found.proof_hash !== sha256(proof)) throw noInvitation()
+  await proveAddress(context.db, person.userId, null)
+  return context.combiner.run(found.organization_id, 'org.change', (tx) => join(tx, person, found.id, null))
+}
+
+const invitationOf = (db: Db, userId: string, token: string) =>
+  db
+    .selectFrom('invitations as i')
+    .innerJoin('users as u', (on) => on.on('u.id', '=', userId))
+    .select(['i.id', 'i.organization_id', 'i.email', 'i.proof_hash', 'u.email as own', 'u.email_verified'])
+    .where('i.token_hash', '=', sha256(token))
+    .executeTakeFirst()
+
+async function join(tx: ChainTx, person: Joining, id: string, once: Once | null): Promise<Joined> {
+  const row = await tx.trx
+    .selectFrom('invitations')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow()
+  const made = { organization_id: tx.organizationId, role: row.role }
+  // First, because another request with this key may have accepted it meanwhile: the checks below would throw a wrong
+  // error.
+  await once?.markActed(tx.trx, made)
+  const inviter = await roleUnderLock(tx, row.invited_by)
+  if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
+  if ((await roleUnderLock(tx, person.userId)) !== null) throw isMember()
+  await tx.trx
+    .insertInto('memberships')
+    .values({ organization_id: tx.organizationId, user_id: person.userId, role: row.role })
+    .execute()
+  await tx.trx
+    .updateTable('invitations')
+    .set({ accepted_at: tx.now, accepted_by: person.userId })
+    .where('id', '=', row.id)
+    .execute()
+  appendInvitationEvent(tx, person, 'member.joined', row)
+  return made
 }
 
 const noInvitation = () => new DomainError('not_found', 'there is no such invitation for you')
@@ -216,7 +370,7 @@ async function requireNoMember(tx: ChainTx, email: string): Promise<void> {
 
 function appendInvitationEvent(
   tx: ChainTx,
-  caller: Caller,
+  caller: Joining,
   eventType: 'member.invited' | 'member.joined' | 'invitation.revoked',
   { id, role }: { readonly id: string; readonly role: Role },
 ): void {

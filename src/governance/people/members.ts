@@ -1,5 +1,6 @@
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { sql } from 'kysely'
+import { slackProblem } from '../../db/queries/notifications/problems.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import { endAllOf } from '../agents/end.ts'
@@ -12,6 +13,7 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { groupsOf } from '../access/groups.ts'
 import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
+import { isServiceAccount } from './service-accounts.ts'
 
 export interface MemberView {
   readonly user_id: string
@@ -20,6 +22,8 @@ export interface MemberView {
   readonly role: Role
   readonly second_factor: boolean
   readonly slack_account: string | null
+  /** The error of the newest message there, if that one has failed. */
+  readonly slack_problem: string | null
   readonly joined_at: string
 }
 
@@ -36,7 +40,9 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
       'm.slack_account',
       'm.created_at',
     ])
+    .select(slackProblem.as('slack_problem'))
     .where('m.organization_id', '=', caller.organizationId)
+    .where(sql<boolean>`not ${isServiceAccount(sql`u.id`)}`)
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
   const members = data.map(({ id: user_id, two_factor_enabled, created_at, ...member }) => ({
     user_id,

@@ -13,6 +13,7 @@ import {
   endClaims,
   mostCodes,
   mostCodesToAccount,
+  testedClaim,
   type OpenClaim,
   type TooMany,
 } from '../notifications/claims.ts'
@@ -35,7 +36,7 @@ export async function slackAccountOf(
   return row === undefined || id === null ? null : { id, linkedSecondsAgo: row.ago }
 }
 
-/** If not `linked`, a code was sent to the account. */
+/** If not `linked`, a code or a test message was sent to the account. */
 export interface LinkAnswer {
   readonly user_id: string
   readonly external_id: string
@@ -49,8 +50,8 @@ export interface Account {
 }
 
 /**
- * Links a Slack account to a member: their own with a code that is sent to it, or any member's by an admin. The same
- * account again changes nothing.
+ * Links a Slack account to a member: their own with a code that is sent to it, or any member's by an admin, once a test
+ * message has arrived there (`linkTested`). The same account again changes nothing.
  *
  * Throws `insufficient_role`, `not_found`, `validation_error` for a wrong code, `rate_limited` after too many codes,
  * and `conflict` if the account is linked to another member, if no code can be sent, or while the address is not
@@ -68,12 +69,11 @@ export async function linkSlackAccount(
     const before = await accountToChange(tx, present, userId, account)
     await requireProvenCaller(tx, present)
     if (before === account) return null
-    if (!hasRole(present.role, 'admin')) {
-      if (code === undefined) return askForCode(tx, caller, userId, account)
-      const outcome = await checkCode(tx, userId, { account, code })
-      // Returned and not thrown, because the count of wrong codes must be committed.
-      if (outcome !== 'right') return codeRefused(outcome)
-    } else await endClaims(tx.trx, { organizationId: tx.organizationId, userId }, 'replaced')
+    const isAdmin = hasRole(present.role, 'admin')
+    if (isAdmin || code === undefined) return sendTo(tx, caller, { userId, account, isAdmin })
+    const outcome = await checkCode(tx, userId, { account, code })
+    // Returned and not thrown, because the count of wrong codes must be committed.
+    if (outcome !== 'right') return codeRefused(outcome)
     await saveAccount(tx, caller, { userId, before, account })
     return null
   })
@@ -112,27 +112,57 @@ async function accountToChange(
   return rows[0]?.slack_account ?? null
 }
 
-/** Returns the error if no code can be sent. */
-async function askForCode(
+/**
+ * The test message of an admin has arrived, or certainly arrives: links the account, unless the claim has ended, the
+ * member has left, or the account is linked to another member meanwhile. Can be repeated.
+ */
+export async function linkTested(
+  context: Pick<Acting, 'combiner'>,
+  organizationId: string,
+  claimId: string,
+): Promise<void> {
+  await context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const claim = await testedClaim(tx, claimId)
+    if (claim === null) return
+    const { userId, account, askedBy } = claim
+    const rows = await tx.trx
+      .selectFrom('memberships')
+      .select(['user_id', 'slack_account'])
+      .where('organization_id', '=', organizationId)
+      .where((where) => where.or([where('user_id', '=', userId), where('slack_account', '=', account)]))
+      .execute()
+    const own = rows.find((row) => row.user_id === userId)
+    if (own === undefined || rows.length > 1) return
+    await endClaims(tx.trx, { organizationId, userId }, 'linked')
+    const by = { userId: askedBy, keyId: null, ip: null }
+    await saveAccount(tx, by, { userId, before: own.slack_account, account })
+  })
+}
+
+/** A code, or the test message of an admin. Returns the error if none can be sent. */
+async function sendTo(
   tx: ChainTx,
   caller: Caller,
-  userId: string,
-  account: string,
+  {
+    userId,
+    account,
+    isAdmin,
+  }: { readonly userId: string; readonly account: string; readonly isAdmin: boolean },
 ): Promise<OpenClaim | DomainError> {
   if (!(await hasSlack(tx.trx, tx.organizationId)))
     return new DomainError(
       'conflict',
-      'Slack is not connected in this organization, so no code can be sent to the account: ask an admin to link it',
+      'Slack is not connected in this organization, so no message can be sent to the account: ask an admin to connect Slack for the organization',
     )
-  const claim = await claimAccount(tx, userId, account)
+  const claim = await claimAccount(tx, userId, account, isAdmin ? caller.userId : null)
   if (typeof claim === 'string') return new DomainError('rate_limited', tooMany[claim], [], 3_600)
   if (claim.isNew) append(tx, caller, 'member.account_claimed', { userId, account })
   return claim
 }
 
 const tooMany: Readonly<Record<TooMany, string>> = {
-  of_member: `at most ${mostCodes} codes are sent to Slack in an hour: type in the last one, wait, or ask an admin to link the account`,
-  to_account: `at most ${mostCodesToAccount} codes are sent to one Slack account in an hour: wait, or ask an admin to link the account`,
+  of_member: `at most ${mostCodes} codes and tests are sent to Slack for a member in an hour: type in the last code, or wait`,
+  to_account: `at most ${mostCodesToAccount} codes and tests are sent to one Slack account in an hour: wait`,
 }
 
 const codeRefused = (outcome: 'wrong' | 'no_code'): DomainError => {
@@ -145,7 +175,7 @@ const codeRefused = (outcome: 'wrong' | 'no_code'): DomainError => {
 
 async function saveAccount(
   tx: ChainTx,
-  caller: Caller,
+  caller: By,
   change: { readonly userId: string; readonly before: string | null; readonly account: string | null },
 ): Promise<void> {
   const { userId, before, account } = change
@@ -159,9 +189,11 @@ async function saveAccount(
   append(tx, caller, type, { userId, account: account ?? before })
 }
 
+type By = Parameters<typeof actorOf>[0]
+
 function append(
   tx: ChainTx,
-  caller: Caller,
+  caller: By,
   eventType: 'member.account_claimed' | 'member.account_linked' | 'member.account_unlinked',
   { userId, account }: { readonly userId: string; readonly account: string | null },
 ): void {

@@ -1,5 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import {
+  approversOf,
   rulesThatHold,
   countApprovalsByStatus,
   type ApprovalTotals,
@@ -29,11 +30,29 @@ export interface HoldingRule {
   readonly median_decision_seconds: number | null
 }
 
+interface Approver {
+  readonly user_id: string
+  /** null if the account was deleted. */
+  readonly name: string | null
+  readonly email: string | null
+  readonly approvals: number
+}
+
+/** Which time a report is about: a period that ends now, or from one time to another. */
+export interface Time {
+  readonly period?: Period | undefined
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+}
+
 /** An approval counts in the period in which it was requested (docs/decisions/0099). */
 export interface GovernanceReport {
-  readonly period: Period
-  /** null for `all`. */
+  /** null if the request gave `from` or `to`. */
+  readonly period: Period | null
+  /** Inclusive; null for everything until then. */
   readonly since: string | null
+  /** Exclusive; null for everything until now. */
+  readonly until: string | null
   /** Accepted runs. */
   readonly total_executions: number
   /** Those for which an approval was requested, of the whole run or a step. */
@@ -56,7 +75,7 @@ export interface GovernanceReport {
   readonly approved_within_ten_seconds: number
   /** A share of the approved ones, from 0 to 1; null if there are none. */
   readonly share_approved_within_ten_seconds: number | null
-  readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
+  readonly top_approvers: readonly Approver[]
   /** Those that required the most approvals. */
   readonly top_rules: readonly HoldingRule[]
   /** The same of those with `always_approved`. */
@@ -64,19 +83,18 @@ export interface GovernanceReport {
 }
 
 /** From one snapshot of the database. */
-export async function readReport(db: Db, organizationId: string, period: Period): Promise<GovernanceReport> {
+export async function readReport(db: Db, organizationId: string, time: Time): Promise<GovernanceReport> {
   return readBounded(db, async (trx) => {
-    const since = await startOf(trx, period)
-    const mine = createdSince(organizationId, since)
-    const stretch = await stretchOf(trx, organizationId, { since: since ?? undefined })
+    const { since, until, words } = await stretchIn(trx, time)
+    const mine = createdIn(organizationId, since, until)
+    const stretch = await stretchOf(trx, organizationId, { since, until })
     const decisions = await countVerdicts(trx, organizationId, stretch)
     const executions = await countExecutions(trx, mine)
     const { rows } = await countApprovalsByStatus(mine, quick).execute(trx)
     const { mean, quantiles, quick: soon, ...counts } = rows[0] as ApprovalTotals
     const decided = counts.approved + counts.rejected
     return {
-      period,
-      since: since?.toISOString() ?? null,
+      ...words,
       ...executions,
       ...counts,
       decisions,
@@ -110,11 +128,7 @@ async function topApprovers(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<GovernanceReport['top_approvers']> {
-  const { rows } = await sql<{ user_id: string; approvals: number }>`
-    select v.user_id, count(*) as approvals
-    from (select id from approvals where ${mine}) as a join approval_votes v on v.approval_id = a.id
-    where v.decision = 'approve'
-    group by v.user_id order by approvals desc, v.user_id limit 10`.execute(trx)
+  const { rows } = await approversOf<Approver>(mine, 10).execute(trx)
   return rows
 }
 
@@ -135,19 +149,34 @@ export type Period = (typeof periods)[number]
 
 const days: Readonly<Record<Exclude<Period, 'all'>, number>> = { '7d': 7, '30d': 30, '90d': 90 }
 
-/** By the database's clock; null for `all`. */
-async function startOf(trx: Transaction<Database>, period: Period): Promise<Date | null> {
-  if (period === 'all') return null
-  const { rows } = await sql<{ start: Date }>`
-    select clock_timestamp() - ${days[period]} * interval '1 day' as start`.execute(trx)
-  return rows[0]?.start ?? null
+/** Without a time, the last 30 days; by the database's clock. `words` says it in the answer. */
+async function stretchIn(trx: Transaction<Database>, { period = '30d', from, to }: Time) {
+  const isNamed = from !== undefined || to !== undefined
+  const since = isNamed ? from : await startOf(trx, period)
+  const words = {
+    period: isNamed ? null : period,
+    since: since?.toISOString() ?? null,
+    until: to?.toISOString() ?? null,
+  }
+  return { since, until: to, words }
 }
 
-/** SQL: the row belongs to the organization and is not older. */
-const createdSince = (organizationId: string, since: Date | null): RawBuilder<boolean> =>
-  since === null
-    ? sql<boolean>`organization_id = ${organizationId}`
-    : sql<boolean>`organization_id = ${organizationId} and created_at >= ${since}`
+async function startOf(trx: Transaction<Database>, period: Period): Promise<Date | undefined> {
+  if (period === 'all') return undefined
+  const { rows } = await sql<{ start: Date }>`
+    select clock_timestamp() - ${days[period]} * interval '1 day' as start`.execute(trx)
+  return rows[0]?.start
+}
+
+/** SQL: the row belongs to the organization, and was made at `since` or later and before `until`. */
+const createdIn = (
+  organizationId: string,
+  since: Date | undefined,
+  until: Date | undefined,
+): RawBuilder<boolean> =>
+  sql<boolean>`organization_id = ${organizationId}
+    ${since === undefined ? sql`` : sql`and created_at >= ${since}`}
+    ${until === undefined ? sql`` : sql`and created_at < ${until}`}`
 
 /** In memory at once. */
 const definitionsAtOnce = 20
@@ -157,9 +186,7 @@ interface CategoryCounts {
   approved: number
 }
 
-export interface ApprovalsReport {
-  readonly period: Period
-  readonly since: string | null
+export interface ApprovalsReport extends Pick<GovernanceReport, 'period' | 'since' | 'until'> {
   /** Those with the most approvals. Approvals of agents' calls belong to no workflow. */
   readonly by_workflow: readonly {
     readonly workflow_id: string
@@ -178,14 +205,13 @@ export interface ApprovalsReport {
 export async function readApprovalsReport(
   db: Db,
   organizationId: string,
-  period: Period,
+  time: Time,
 ): Promise<ApprovalsReport> {
   return readBounded(db, async (trx) => {
-    const since = await startOf(trx, period)
-    const mine = createdSince(organizationId, since)
+    const { since, until, words } = await stretchIn(trx, time)
+    const mine = createdIn(organizationId, since, until)
     return {
-      period,
-      since: since?.toISOString() ?? null,
+      ...words,
       ...(await byWorkflow(trx, mine)),
       by_category: await byCategory(trx, mine),
     }

@@ -25,13 +25,14 @@ export async function setFreeze(
       .set({ frozen: frozen ? reason : null })
       .where('organization_id', '=', caller.organizationId)
       .execute()
+    const before = tx.policy.frozen
     tx.policyChanged()
     tx.append({
       eventType: frozen ? 'organization.frozen' : 'organization.unfrozen',
       action: frozen ? 'freeze' : 'unfreeze',
       actor: actorOf(caller),
       durationMs,
-      metadata: { reason },
+      metadata: { reason, before },
     })
     return keepMade(once, tx, { frozen, reason: frozen ? reason : null })
   })

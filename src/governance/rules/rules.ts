@@ -2,7 +2,6 @@ import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { RulesTable } from '../../db/schema/policy.ts'
-import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
@@ -15,6 +14,7 @@ import { growAs, rulesOver, type Growth } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch } from '../../policy/rule.ts'
+import { bodyToRestore, keepVersion } from './versions.ts'
 
 export type RuleView = AnyBody & {
   readonly id: string
@@ -32,32 +32,38 @@ export async function createRule(
   body: AnyBody,
   once: Once | null = null,
 ): Promise<RuleView> {
-  const { table, id: idKind } = ruleKinds[kind]
-  const id = newId(idKind)
+  const id = newId(ruleKinds[kind].id)
   return saveRule(context, kind, caller, {
-    verb: 'created',
+    action: 'create',
     exceeded: rulesOver,
     once,
-    work: async (tx) => {
-      await refuseTakenName(tx, kind, { id, body })
-      refuseUnknownGroups(tx, body)
-      await refuseManyLabels(tx, id, null, body)
-      await tx.trx
-        .insertInto(table)
-        .values({
-          id,
-          organization_id: caller.organizationId,
-          name: body.name,
-          body: JSON.stringify(body),
-          created_by: caller.userId,
-          created_at: tx.now,
-          updated_at: tx.now,
-        })
-        .execute()
-      await refuseLargeRules(tx, null, body)
-      return { id, body }
-    },
+    work: (tx) => insertRule(tx, kind, caller, { id, body }),
   })
+}
+
+async function insertRule(
+  tx: ChainTx,
+  kind: RuleKindName,
+  caller: Caller,
+  { id, body }: SavedRule,
+): Promise<ChangedRule> {
+  await refuseTakenName(tx, kind, { id, body })
+  refuseUnknownGroups(tx, body)
+  await refuseManyLabels(tx, id, null, body)
+  await tx.trx
+    .insertInto(ruleKinds[kind].table)
+    .values({
+      id,
+      organization_id: caller.organizationId,
+      name: body.name,
+      body: JSON.stringify(body),
+      created_by: caller.userId,
+      created_at: tx.now,
+      updated_at: tx.now,
+    })
+    .execute()
+  await refuseLargeRules(tx, null, body)
+  return { id, before: null, body }
 }
 
 export const ruleRows = (kind: RuleKindName) => {
@@ -115,19 +121,64 @@ function update(
 ): Promise<RuleView> {
   const work = async (tx: ChainTx) => {
     const before = await lockBody(tx, kind, id)
-    const body = bodyAfter(before)
-    if (body.name !== before.name) await refuseTakenName(tx, kind, { id, body })
-    refuseUnknownGroups(tx, body)
-    await refuseManyLabels(tx, id, before, body)
-    await writeBody(tx, kind, id, body)
-    await refuseLargeRules(tx, before, body)
-    return { id, body }
+    return updateRule(tx, kind, { id, before, body: bodyAfter(before) })
   }
   const bytes = async (tx: ChainTx) => {
     const before = await lockBody(tx, kind, id)
     return sizeOf(bodyAfter(before)) - sizeOf(before)
   }
-  return saveRule(context, kind, caller, { verb: 'updated', work, bytes })
+  return saveRule(context, kind, caller, { action: 'update', work, bytes })
+}
+
+async function updateRule(
+  tx: ChainTx,
+  kind: RuleKindName,
+  rule: ChangedRule & { readonly before: AnyBody },
+): Promise<ChangedRule> {
+  const { id, before, body } = rule
+  if (body.name !== before.name) await refuseTakenName(tx, kind, { id, body })
+  refuseUnknownGroups(tx, body)
+  await refuseManyLabels(tx, id, before, body)
+  await writeBody(tx, kind, id, body)
+  await refuseLargeRules(tx, before, body)
+  return rule
+}
+
+/**
+ * The rule gets the body of that version again; a deleted rule comes back with its id, as the last in the order. Throws
+ * as `createRule` and `patchRule` do, `not_found`, and `conflict` for the version of a deletion.
+ */
+export async function restoreRule(
+  context: Acting & { readonly db: Db },
+  kind: RuleKindName,
+  caller: Caller,
+  { id, version }: { readonly id: string; readonly version: string },
+  once: Once | null = null,
+): Promise<RuleView> {
+  const kept = await bodyToRestore(context.db, caller.organizationId, { kind, id }, version)
+  const read = readAs<AnyBody>(ruleKinds[kind].input, kept.body)
+  if (!read.ok) {
+    const message = headlineWithField('the rule of this version is not valid now', read.issues)
+    throw new DomainError('validation_error', message, read.issues)
+  }
+  const body = read.value
+  return saveRule(context, kind, caller, {
+    action: 'restore',
+    once,
+    exceeded: async (tx) => ((await bodyUnderLock(tx, kind, id)) === null ? rulesOver(tx) : null),
+    async bytes(tx) {
+      const before = await bodyUnderLock(tx, kind, id)
+      return before === null ? sizeOf(body) : sizeOf(body) - sizeOf(before)
+    },
+    async work(tx) {
+      const before = await bodyUnderLock(tx, kind, id)
+      const changed =
+        before === null
+          ? await insertRule(tx, kind, caller, { id, body })
+          : await updateRule(tx, kind, { id, before, body })
+      return { ...changed, restoredFrom: kept.number }
+    },
+  })
 }
 
 /** Without the status, so a rule can be made inactive above a limit, although `inactive` is longer than `active`. */
@@ -141,10 +192,9 @@ export async function deleteRule(
 ): Promise<void> {
   const { table } = ruleKinds[kind]
   await runAs(context, caller, 'org.change', async (tx) => {
-    const body = await lockBody(tx, kind, id)
+    const before = await lockBody(tx, kind, id)
     await tx.trx.deleteFrom(table).where('id', '=', id).execute()
-    tx.policyChanged()
-    appendRuleEvent(tx, caller, kind, 'deleted', { id, body })
+    await recordChange(tx, caller, kind, { id, before, body: null })
   })
 }
 
@@ -153,27 +203,29 @@ interface SavedRule {
   readonly body: AnyBody
 }
 
-interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'exceeded'> {
-  readonly verb: 'created' | 'updated'
-  readonly work: (tx: ChainTx) => Promise<SavedRule>
+interface ChangedRule extends SavedRule {
+  /** null for a new rule. */
+  readonly before: AnyBody | null
+  readonly restoredFrom?: number
+}
+
+interface RuleChange extends Pick<Growth<RuleView>, 'action' | 'bytes' | 'exceeded'> {
+  readonly work: (tx: ChainTx) => Promise<ChangedRule>
   readonly once?: Once | null
 }
 
-/** The audit entry has the hash of the new body. */
 async function saveRule(
   context: Acting,
   kind: RuleKindName,
   caller: Caller,
-  { verb, work: save, once, ...limits }: RuleChange,
+  { work: save, once, ...limits }: RuleChange,
 ): Promise<RuleView> {
   const { table } = ruleKinds[kind]
   return growAs(context, caller, 'org.change', {
-    action: verb.slice(0, -1),
     ...limits,
     async work(tx) {
       const saved = await save(tx)
-      tx.policyChanged()
-      appendRuleEvent(tx, caller, kind, verb, saved)
+      await recordChange(tx, caller, kind, saved)
       const row = await tx.trx
         .selectFrom(table)
         .selectAll()
@@ -223,14 +275,19 @@ function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody)
   )
 }
 
-function appendRuleEvent(
+/** Keeps the version, and appends the audit entry. */
+async function recordChange(
   tx: ChainTx,
   caller: Caller,
   kind: RuleKindName,
-  verb: 'created' | 'updated' | 'deleted',
-  { id, body }: SavedRule,
-): void {
+  rule: Omit<ChangedRule, 'body'> & { readonly body: AnyBody | null },
+): Promise<void> {
+  const { id, before, body: after } = rule
+  const body = (after ?? before) as AnyBody
   const { noun } = ruleKinds[kind]
+  const verb = after === null ? 'deleted' : before === null ? 'created' : 'updated'
+  tx.policyChanged()
+  const kept = await keepVersion(tx, caller, { kind, id }, { ...rule, after })
   tx.append({
     eventType: `${noun}.${verb}`,
     action: verb.slice(0, -1),
@@ -240,12 +297,18 @@ function appendRuleEvent(
       name: body.name,
       rule_status: body.status,
       ...('verdict' in body ? { verdict: body.verdict } : {}),
-      body_hash: hashOf(body),
+      ...kept,
     },
   })
 }
 
 async function lockBody(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody> {
+  const body = await bodyUnderLock(tx, kind, id)
+  if (body === null) throw notFound(ruleKinds[kind].word, id)
+  return body
+}
+
+async function bodyUnderLock(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody | null> {
   const row = await tx.trx
     .selectFrom(ruleKinds[kind].table)
     .select('body')
@@ -253,8 +316,7 @@ async function lockBody(tx: ChainTx, kind: RuleKindName, id: string): Promise<An
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst()
-  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
-  return row.body as unknown as AnyBody
+  return row === undefined ? null : (row.body as unknown as AnyBody)
 }
 
 async function writeBody(tx: ChainTx, kind: RuleKindName, id: string, body: AnyBody): Promise<void> {

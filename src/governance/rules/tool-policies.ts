@@ -2,18 +2,19 @@ import { type Selectable, sql, type SelectQueryBuilder } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
 import type { Restrictions } from '../../policy/tool-limits.ts'
-import type { JsonObject } from '../../policy/types.ts'
-import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { type Page, type PageRequest, pageOf, readCursor } from '../page.ts'
 import { violates } from '../../db/errors.ts'
 import { DomainError, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { growAs, grownEntry } from '../limits/storage.ts'
+import { growAs } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
+import { bodyToRestore, keepVersion } from './versions.ts'
+
+type Row = Selectable<ToolPoliciesTable>
 
 /** Each change of rules, settings or policies reads all of them again. */
 export const mostToolPolicies = 2_000
@@ -66,27 +67,8 @@ export async function createToolPolicy(
       action: 'create',
       bytes: Buffer.byteLength(JSON.stringify(body)),
       async work(tx) {
-        refuseUnknownGroup(tx, body.role)
-        await refuseMore(tx, 'tool_policies', {
-          most: mostToolPolicies,
-          rows: 'tool policies',
-          instead: 'write a rule whose `tools` is a glob',
-        })
-        const row = await tx.trx
-          .insertInto('tool_policies')
-          .values({
-            organization_id: caller.organizationId,
-            tool_name: body.tool_name,
-            role: body.role ?? '',
-            allowed: body.allowed,
-            restrictions: JSON.stringify(body.restrictions),
-            created_by: caller.userId,
-            created_at: tx.now,
-            updated_at: tx.now,
-          })
-          .returningAll()
-          .executeTakeFirstOrThrow()
-        return saved(tx, caller, 'created', row, { once })
+        const row = await insertPolicy(tx, caller, body)
+        return saved(tx, caller, { before: null, row }, { once })
       },
     })
   } catch (error) {
@@ -100,6 +82,33 @@ export async function createToolPolicy(
   }
 }
 
+async function insertPolicy(
+  tx: ChainTx,
+  caller: Caller,
+  { tool_name, role, allowed, restrictions }: ToolPolicyInput,
+): Promise<Row> {
+  refuseUnknownGroup(tx, role)
+  await refuseMore(tx, 'tool_policies', {
+    most: mostToolPolicies,
+    rows: 'tool policies',
+    instead: 'write a rule whose `tools` is a glob',
+  })
+  return tx.trx
+    .insertInto('tool_policies')
+    .values({
+      organization_id: caller.organizationId,
+      tool_name,
+      role: role ?? '',
+      allowed,
+      restrictions: JSON.stringify(restrictions),
+      created_by: caller.userId,
+      created_at: tx.now,
+      updated_at: tx.now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
 /** Throws `not_found`, and `validation_error` for a block with limits, or an unsupported limit. */
 export async function changeToolPolicy(
   context: Acting,
@@ -111,36 +120,79 @@ export async function changeToolPolicy(
   refuseLimitedBlock(patch.allowed, patch.restrictions)
   return growAs(context, caller, 'org.change', {
     action: 'update',
-    async bytes(tx) {
-      const before = await tx.trx
-        .selectFrom('tool_policies')
-        .select('restrictions')
-        .where('organization_id', '=', caller.organizationId)
-        .where('tool_name', '=', tool)
-        .where('role', '=', patch.role ?? '')
-        .executeTakeFirst()
-      const size = (limits: Restrictions): number => JSON.stringify(limits).length
-      const after = patch.restrictions ?? before?.restrictions ?? {}
-      const entry = patch.restrictions === undefined ? 0 : grownEntry(size(after))
-      return Math.max(size(after) - size(before?.restrictions ?? after), entry)
+    bytes: async (tx) => growthOf(await policyIn(tx, tool, patch.role), patch.restrictions),
+    async work(tx) {
+      const before = await policyIn(tx, tool, patch.role)
+      if (before === undefined) throw noPolicy(tool, patch.role)
+      return saved(tx, caller, { before, row: await updatePolicy(tx, before, patch) })
+    },
+  })
+}
+
+const policyIn = (tx: ChainTx, tool: string, role: string | undefined): Promise<Row | undefined> =>
+  tx.trx
+    .selectFrom('tool_policies')
+    .selectAll()
+    .where('organization_id', '=', tx.organizationId)
+    .where('tool_name', '=', tool)
+    .where('role', '=', role ?? '')
+    .executeTakeFirst()
+
+/** In characters. Without new limits 0, so a tool can be blocked even above `storage_mb`. */
+function growthOf(before: Row | undefined, restrictions: Restrictions | undefined): number {
+  const size = (limits: Restrictions): number => JSON.stringify(limits).length
+  const after = restrictions ?? before?.restrictions ?? {}
+  return size(after) - size(before?.restrictions ?? after)
+}
+
+const updatePolicy = (tx: ChainTx, before: Row, { allowed, restrictions }: ToolPolicyChanges): Promise<Row> =>
+  tx.trx
+    .updateTable('tool_policies')
+    .set({
+      updated_at: tx.now,
+      ...(allowed === undefined ? {} : { allowed }),
+      ...(restrictions === undefined ? {} : { restrictions: JSON.stringify(restrictions) }),
+    })
+    .where('organization_id', '=', tx.organizationId)
+    .where('tool_name', '=', before.tool_name)
+    .where('role', '=', before.role)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+
+/** As kept versions name the policy. A role has no slash. */
+export const policyVersions = (tool: string, role: string | undefined) =>
+  ({ kind: 'tool_policy', id: `${role ?? ''}/${tool}` }) as const
+
+/**
+ * A deleted policy comes back. Throws as `createToolPolicy` does, `not_found`, and `conflict` for the version of a
+ * deletion.
+ */
+export async function restoreToolPolicy(
+  context: Acting & { readonly db: Db },
+  caller: Caller,
+  of: { readonly tool: string; readonly role: string | undefined; readonly version: string },
+  once: Once | null,
+): Promise<ToolPolicyView> {
+  const { tool, role, version } = of
+  const kept = await bodyToRestore(context.db, caller.organizationId, policyVersions(tool, role), version)
+  const body = kept.body as Pick<ToolPolicyInput, 'allowed' | 'restrictions'>
+  refuseLimits(tool, body.restrictions)
+  refuseLimitedBlock(body.allowed, body.restrictions)
+  return growAs(context, caller, 'org.change', {
+    action: 'restore',
+    bytes: async (tx) => {
+      const before = await policyIn(tx, tool, role)
+      return before === undefined
+        ? Buffer.byteLength(JSON.stringify(body))
+        : growthOf(before, body.restrictions)
     },
     async work(tx) {
-      const row = await tx.trx
-        .updateTable('tool_policies')
-        .set({
-          updated_at: tx.now,
-          ...(patch.allowed === undefined ? {} : { allowed: patch.allowed }),
-          ...(patch.restrictions === undefined ? {} : { restrictions: JSON.stringify(patch.restrictions) }),
-        })
-        .where('organization_id', '=', caller.organizationId)
-        .where('tool_name', '=', tool)
-        .where('role', '=', patch.role ?? '')
-        .returningAll()
-        .executeTakeFirst()
-      if (row === undefined) throw noPolicy(tool, patch.role)
-      // A tool can be blocked even above `storage_mb`, where a long entry is refused. So long `restrictions` are in the
-      // entry only if the patch has some.
-      return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
+      const before = await policyIn(tx, tool, role)
+      const row =
+        before === undefined
+          ? await insertPolicy(tx, caller, { tool_name: tool, role, ...body })
+          : await updatePolicy(tx, before, body)
+      return saved(tx, caller, { before: before ?? null, row }, { once, restoredFrom: kept.number })
     },
   })
 }
@@ -160,7 +212,7 @@ export async function deleteToolPolicy(
       .returningAll()
       .executeTakeFirst()
     if (row === undefined) throw noPolicy(tool, ofRole)
-    await saved(tx, caller, 'deleted', row)
+    await saved(tx, caller, { before: row, row: null })
   })
 }
 
@@ -173,17 +225,27 @@ function refuseUnknownGroup({ policy, organizationId }: ChainTx, role: string | 
   )
 }
 
+type Changed =
+  { readonly before: Row | null; readonly row: Row } | { readonly before: Row; readonly row: null }
+
+/** Returns the new policy, else the deleted one. */
 async function saved(
   tx: ChainTx,
   caller: Caller,
-  verb: 'created' | 'updated' | 'deleted',
-  row: Selectable<ToolPoliciesTable>,
-  { once = null, showsLong = true }: { readonly once?: Once | null; readonly showsLong?: boolean } = {},
+  { before, row }: Changed,
+  {
+    once = null,
+    restoredFrom = null,
+  }: { readonly once?: Once | null; readonly restoredFrom?: number | null } = {},
 ): Promise<ToolPolicyView> {
-  const view = toolPolicyView(row)
-  const limits = shownLimits(view.restrictions)
-  const isShown = showsLong || grownEntry(JSON.stringify(limits).length) === 0
+  const verb = row === null ? 'deleted' : before === null ? 'created' : 'updated'
+  const view = toolPolicyView(row ?? before)
   tx.policyChanged()
+  const kept = await keepVersion(tx, caller, policyVersions(view.tool_name, view.role ?? undefined), {
+    before: bodyOf(before),
+    after: bodyOf(row),
+    restoredFrom,
+  })
   tx.append({
     eventType: `tool_policy.${verb}`,
     action: verb.slice(0, -1),
@@ -192,8 +254,7 @@ async function saved(
       tool_name: view.tool_name,
       role: view.role,
       allowed: view.allowed,
-      ...(isShown ? { restrictions: limits } : {}),
-      body_hash: hashOf({ ...view, restrictions: limits, created_at: '', updated_at: '' }),
+      ...kept,
     },
   })
   await once?.markActed(tx.trx, view)
@@ -203,10 +264,9 @@ async function saved(
 const pathOf = ({ organizationId }: Caller, tool: string, role: string | undefined): string =>
   `/organizations/${organizationId}/tool-policies/${encodeURIComponent(tool)}${role === undefined ? '' : `?role=${role}`}`
 
-/** Without `undefined`, which JSON does not have. */
-const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject
+const bodyOf = (row: Row | null) => row && { allowed: row.allowed, restrictions: row.restrictions }
 
-function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {
+function toolPolicyView(row: Row): ToolPolicyView {
   return {
     tool_name: row.tool_name,
     role: row.role === '' ? null : row.role,

@@ -1,11 +1,13 @@
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Author, WorkflowVersionsTable } from '../../db/schema/workflows.ts'
 import type { Changing } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
-import { notFound } from '../errors.ts'
+import { errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
+import { versionNumber } from '../page.ts'
 import type { Caller } from '../access/identity.ts'
+import { hasRole } from '../access/scopes.ts'
 import { requireSound } from '../tools/connections.ts'
 import { originOfRow } from '../runs/values/authors.ts'
 import { deploy, lockWorkflow, requireChangeable } from './workflows.ts'
@@ -48,7 +50,14 @@ export async function listVersions(db: Db, workflowId: string): Promise<VersionS
   return rows.map((row) => ({ ...row, deployed_at: row.deployed_at.toISOString() }))
 }
 
-export async function inspectVersion(db: Db, workflowId: string, version: string): Promise<VersionView> {
+/** Throws `insufficient_role` for a member who is no author of the workflow. */
+export async function inspectVersion(
+  db: Db,
+  caller: Caller,
+  workflowId: string,
+  version: string,
+): Promise<VersionView> {
+  await requireAuthor(db, caller, workflowId)
   const { step_authors: _, ...row } = await readRow(db, workflowId, version)
   return {
     ...row,
@@ -72,7 +81,26 @@ async function readRow(
   return row
 }
 
-/** Versions are never overwritten. Throws `validation_error` if it names something that no longer exists. */
+/** The person made the workflow, the current version holds their text, or they are an admin. */
+async function requireAuthor(db: Db, { userId, role }: Caller, workflowId: string): Promise<void> {
+  if (hasRole(role, 'admin')) return
+  const { rows } = await sql`
+    select from workflows w join workflow_versions v on v.workflow_id = w.id and v.version = w.current_version
+    where w.id = ${workflowId}
+      and (w.created_by = ${userId} or v.authors @> jsonb_build_array(jsonb_build_object('user_id', ${userId}::text)))
+    `.execute(db)
+  if (rows.length > 0) return
+  throw errorAt(
+    'insufficient_role',
+    'admin',
+    'members read and roll back versions of workflows that they have written: this one has other authors',
+  )
+}
+
+/**
+ * Versions are never overwritten. Throws `validation_error` if it names something that no longer exists, and
+ * `insufficient_role` for a member who is no author, or if the workflow is protected.
+ */
 export async function rollBack(
   context: Changing,
   caller: Caller,
@@ -89,6 +117,7 @@ export async function rollBack(
     async work(tx, now) {
       const workflow = await lockWorkflow(tx, workflowId)
       const present = await now()
+      await requireAuthor(tx.trx, present, workflowId)
       requireChangeable(workflow, present)
       const { current_version: current } = workflow
       const next = current + 1
@@ -106,9 +135,4 @@ export async function rollBack(
       })
     },
   })
-}
-
-/** 0 for another text: no version has this number. */
-export function versionNumber(text: string): number {
-  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
 import { calendarIdOf } from '../../policy/readers/google-links.ts'
-import { builtins } from '../../policy/builtins.ts'
+import { builtins, isTimeZone } from '../../policy/builtins.ts'
 import {
   invalidParams,
   StateChanged,
@@ -233,12 +233,3 @@ export function startAt(text: string, timeZone: string): number {
 /** JavaScript reads February 30 as March 2. */
 const isTime = (asUtc: number, local: string): boolean =>
   !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
-
-function isTimeZone(name: string): boolean {
-  try {
-    builtins(new Date(0), name)
-    return true
-  } catch {
-    return false
-  }
-}

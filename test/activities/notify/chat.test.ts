@@ -6,7 +6,12 @@ import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
 import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { revokeConnection } from '../../../src/governance/connections/connections.ts'
-import { linkSlackAccount, unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
+import { openClaimsOf } from '../../../src/governance/notifications/claims.ts'
+import {
+  linkSlackAccount,
+  slackAccountOf,
+  unlinkSlackAccount,
+} from '../../../src/governance/people/slack-accounts.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { until } from '../../stack/until.ts'
 import type { Fault } from '../../support/fault-proxy.ts'
@@ -438,6 +443,7 @@ describe('codes that prove who owns a Slack account', () => {
   const link = (account: string, code?: string) =>
     linkSlackAccount(home.engine.context, member(), member().userId, { external_id: account, code })
   const own = () => home.accounts['member'] as string
+  const linkedTo = async () => (await slackAccountOf(home.engine.context.db, member()))?.id ?? null
   /** The texts of messages about accounts in the member's own conversation, the newest last. */
   const texts = async (): Promise<readonly string[]> =>
     (await home.messages('member')).map(({ text }) => text)
@@ -460,6 +466,41 @@ describe('codes that prove who owns a Slack account', () => {
     ])
     const codes = (await rows()).filter(({ event }) => event === 'account.code')
     expect(codes[0]).toMatchObject({ state: 'updated', attempts: 1, recipient: member().userId })
+  })
+
+  describe.each([
+    ['nothing is lost', null],
+    ['the answer is lost', 'lose answer'],
+    ['the request is lost', 'cut'],
+    ['502 comes back after it was carried out', 'fail after'],
+  ] as const)('if %s', (_, fault) => {
+    test('the test message of an admin arrives once, and only then links the account', async () => {
+      const before = (await texts()).length
+      let left = fault === null ? 0 : 1
+      home.proxy.choose = (_, path) =>
+        path === '/chat.postMessage' && (left -= 1) >= 0 ? (fault ?? 'pass') : 'pass'
+      const { context } = home.engine
+      const account = { external_id: own() }
+      const answer = await linkSlackAccount(context, home.engine.caller('admin'), member().userId, account)
+      expect([answer.linked, await linkedTo()]).toEqual([false, null])
+      await home.settle()
+      expect(await linkedTo()).toBe(own())
+      expect((await texts()).slice(before)).toEqual([expect.stringMatching(/^\*A test\*: from now on, /)])
+    })
+  })
+
+  test('a test message that Slack refuses links nothing, and the account says so', async () => {
+    const { context } = home.engine
+    const account = { external_id: 'U0NOBODY1' }
+    await linkSlackAccount(context, home.engine.caller('admin'), member().userId, account)
+    await home.settle()
+    expect(await linkedTo()).toBeNull()
+    const claims = await openClaimsOf(context.db, member().userId)
+    expect(claims.get(home.engine.organizationId)).toMatchObject({
+      account: 'U0NOBODY1',
+      needsCode: false,
+      problem: expect.stringMatching(/^slack_/),
+    })
   })
 
   test.each([

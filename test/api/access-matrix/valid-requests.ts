@@ -60,9 +60,11 @@ const about = aboutA('id')
 const aboutUser = aboutA('user')
 const aboutTool = aboutA('tool')
 const aboutMemory = aboutA('key')
+const aboutAccount = (status: number, body?: unknown) =>
+  aboutA('account')(status, (world) => world.serviceAccount(), body)
 const aboutWorkflow = (status: number, body?: unknown) => about(status, (world) => world.workflow(), body)
 const aboutVersion = (status: number, body?: unknown) =>
-  of(status, async (world) => ({ ids: { id: await world.workflow(), version: '1' }, body }))
+  of(status, async (world) => ({ ids: { id: await world.ownWorkflow(), version: '1' }, body }))
 const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: unknown): ValidRequest =>
   of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
 /** Another key of the sender. It is not the key that sends the request. */
@@ -86,6 +88,17 @@ const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => ob
     ids: { rule: await world.make(`/organizations/${world.organizationId}/${kind}`, rule(kind)) },
     body: body?.(),
   }))
+/** The first version of such a rule. */
+const aRuleVersion = (kind: 'rules' | 'label-rules', body?: object): ValidRequest =>
+  of(200, async (world) => ({
+    ids: {
+      rule: await world.make(`/organizations/${world.organizationId}/${kind}`, rule(kind)),
+      version: '1',
+    },
+    body,
+  }))
+const aPolicyVersion = (body?: object): ValidRequest =>
+  of(200, async (world) => ({ ids: { tool: await world.toolPolicy(), version: '1' }, body }))
 
 const definition = oneStep
 const named = { name: 'another' }
@@ -98,8 +111,7 @@ const aToolName = (): string => `mcp__s__${newId('rule').toLowerCase()}`
 /** The only credential that is accepted without asking a service. */
 const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
 
-const anAgentSession = async (world: World): Promise<string> =>
-  (await world.agentSession(world.place.requester)).id
+const anAgentSession = async (world: World): Promise<string> => (await world.agentSession(world.sender)).id
 /** A body that names a new session of the sender's agent. */
 const ofNewSession = (more: () => object = () => ({})) =>
   of(200, async (world) => ({
@@ -149,6 +161,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/notifications': of(200),
   'POST /organizations/{id}/invitations': sends(201, () => ({
     email: `${newId('user')}@elsewhere.test`,
+    role: 'viewer',
+    send_mail: false,
+  })),
+  'POST /organizations/{id}/invite': sends(201, () => ({
+    emails: [`${newId('user')}@elsewhere.test`],
     role: 'viewer',
     send_mail: false,
   })),
@@ -219,6 +236,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /approvals/{id}/approve': about(200, (world) => world.votable(), { comment: 'c' }),
   'POST /approvals/{id}/reject': about(200, (world) => world.votable(), { comment: 'c' }),
 
+  'GET /organizations/{id}/service-accounts': of(200),
+  'POST /organizations/{id}/service-accounts': sends(201, () => ({ name: newId('user') })),
+  'GET /organizations/{id}/service-accounts/{account}': aboutAccount(200),
+  'PATCH /organizations/{id}/service-accounts/{account}': aboutAccount(200, { role: 'viewer' }),
+  'DELETE /organizations/{id}/service-accounts/{account}': aboutAccount(204),
   'POST /organizations/{id}/rules': sends(201, () => rule('rules')),
   'GET /organizations/{id}/rules': of(200),
   'POST /organizations/{id}/rules/test': sends(200, () => ({ call: { tool: 'mail_send' } })),
@@ -229,12 +251,18 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'PUT /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => rule('rules')),
   'PATCH /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => ({ status: 'shadow' })),
   'DELETE /organizations/{id}/rules/{rule}': aNewRule('rules', 204),
+  'GET /organizations/{id}/rules/{rule}/versions': aNewRule('rules', 200),
+  'GET /organizations/{id}/rules/{rule}/versions/{version}': aRuleVersion('rules'),
+  'POST /organizations/{id}/rules/{rule}/versions/{version}/restore': aRuleVersion('rules', {}),
   'POST /organizations/{id}/label-rules': sends(201, () => rule('label-rules')),
   'GET /organizations/{id}/label-rules': of(200),
   'GET /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200),
   'PUT /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200, () => rule('label-rules')),
   'PATCH /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200, () => ({ status: 'shadow' })),
   'DELETE /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 204),
+  'GET /organizations/{id}/label-rules/{rule}/versions': aNewRule('label-rules', 200),
+  'GET /organizations/{id}/label-rules/{rule}/versions/{version}': aRuleVersion('label-rules'),
+  'POST /organizations/{id}/label-rules/{rule}/versions/{version}/restore': aRuleVersion('label-rules', {}),
   'GET /rule-templates': of(200),
 
   'GET /organizations/{id}/governance': of(200),
@@ -277,6 +305,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     allowed: true,
   }),
   'DELETE /organizations/{id}/tool-policies/{tool}': aboutTool(204, (world) => world.toolPolicy()),
+  'GET /organizations/{id}/tool-policies/{tool}/versions': aboutTool(200, (world) => world.toolPolicy()),
+  'GET /organizations/{id}/tool-policies/{tool}/versions/{version}': aPolicyVersion(),
+  'POST /organizations/{id}/tool-policies/{tool}/versions/{version}/restore': aPolicyVersion({}),
   'GET /organizations/{id}/role-policy-overrides': of(200),
   'POST /organizations/{id}/role-policy-overrides': sends(201, () => ({
     tool_name: aToolName(),
@@ -345,6 +376,10 @@ export const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'DELETE /api-keys/{id}': ['api_key.updated'],
   'POST /tools/{name}/connect': ['connection.authorization_begun'],
   'GET /connections/callback/{integration}': ['connection.created'],
+  'PUT /organizations/{id}/members/{user}/accounts/slack': ['member.account_linked'],
+  'POST /organizations/{id}/rules/{rule}/versions/{version}/restore': ['rule.created'],
+  'POST /organizations/{id}/label-rules/{rule}/versions/{version}/restore': ['label_rule.created'],
+  'POST /organizations/{id}/tool-policies/{tool}/versions/{version}/restore': ['tool_policy.created'],
 }
 
 export interface Request {

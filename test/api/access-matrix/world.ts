@@ -60,8 +60,22 @@ export class World {
     return (await this.send(this.place.owner, 'POST', path, body))['id'] as string
   }
 
+  serviceAccount(): Promise<string> {
+    return this.make(`/organizations/${this.organizationId}/service-accounts`, { name: newId('user') })
+  }
+
   async workflow(by: Person = this.place.owner): Promise<string> {
     return (await this.send(by, 'POST', '/workflows', { name: 'W', definition: oneStep }))['id'] as string
+  }
+
+  /** A workflow that the sender made. It is written by the owner, because a viewer cannot create one. */
+  async ownWorkflow(): Promise<string> {
+    const id = await this.workflow()
+    await this.server.context.pool.query('update workflows set created_by = $1 where id = $2', [
+      this.sender.userId,
+      id,
+    ])
+    return id
   }
 
   /**

@@ -167,27 +167,51 @@ describe('the list of sessions', () => {
     expect(first.body.data).toMatchObject([{ session_id: asAdmin.session, organization_id: asAdmin.id }])
     expect(await sessionsOf(key, `?limit=1&cursor=${first.body.next_cursor}`)).toEqual([200, [here]])
     expect(await sessionsOf(key, `?organization_id=${world.organizationId}`)).toEqual([200, [here]])
-    expect(await sessionsOf(key, `?organization_id=${asMember.id}`)).toEqual([403, 'insufficient_role'])
+    expect(await sessionsOf(key, `?organization_id=${asMember.id}`)).toEqual([200, []])
     expect(await sessionsOf(key, `?session_id=${here}`)).toEqual([200, [here]])
+  })
+
+  test('a member sees and revokes the sessions of their own agents alone', async () => {
+    const [own, agent] = [await ours(), world.agent()]
+    const stranger = await addPerson(server.context, world.organizationId, 'member')
+    await server.call(stranger.key, 'POST', '/authorize', agent.question('Read'))
+    const { key } = world.member
+    expect(await sessionsOf(key)).toEqual([200, [own]])
+    expect(await sessionsOf(key, `?user_id=${stranger.userId}`)).toEqual([200, []])
+    const { data } = (await server.call(world.admin.key, 'GET', '/agent-sessions')).body
+    const idOf = (session: string): string =>
+      data.find((each: { session_id: string }) => each.session_id === session).id
+    const revoke = (id: string) =>
+      server.call(key, 'POST', `/agent-sessions/${id}/revoke`, { reason: 'lost' })
+    expect(await server.call(key, 'GET', `/agent-sessions/${idOf(agent.session)}`)).toMatchObject({
+      status: 404,
+    })
+    expect(await revoke(idOf(agent.session))).toMatchObject({ status: 404 })
+    expect(await server.call(key, 'GET', `/agent-sessions/${idOf(own)}`)).toMatchObject({ status: 200 })
+    expect((await revoke(idOf(own))).body).toMatchObject({
+      status: 'revoked',
+      revoked_by: world.member.userId,
+    })
   })
 
   test('needs the role in one organization of a signed-in person; a named one is listed alone', async () => {
     const { userId } = world.member
-    await ours()
+    const here = await ours()
     const cookie = await sessionCookie(server.context, userId)
     const signedIn = async (headers: Record<string, string> = {}) =>
       listed(await new Browser(server).send('GET', '/agent-sessions', undefined, { cookie, ...headers }))
-    expect(await signedIn()).toEqual([403, 'insufficient_role'])
+    expect(await signedIn()).toEqual([200, [here]])
     const [first, second] = [await elsewhere(userId, 'admin'), await elsewhere(userId, 'owner')]
-    expect(await signedIn()).toEqual([200, [second.session, first.session]])
+    expect(await signedIn()).toEqual([200, [second.session, first.session, here]])
     expect(await signedIn({ 'x-organization-id': first.id })).toEqual([200, [first.session]])
-    expect(await signedIn({ 'x-organization-id': world.organizationId })).toEqual([403, 'insufficient_role'])
+    expect(await signedIn({ 'x-organization-id': world.organizationId })).toEqual([200, [here]])
   })
 
   test('needs the role of a key in its own organization', async () => {
     const { userId } = world.member
     await elsewhere(userId, 'owner')
     const { secret } = await addKey(server.context, world.organizationId, userId, ['agents:read'])
+    await world.change('PATCH', `/members/${userId}`, { role: 'viewer' })
     expect(await sessionsOf(secret)).toEqual([403, 'insufficient_role'])
   })
 

@@ -24,6 +24,8 @@ test.each([
   ['docs/reference/trying-rules.md', ['']],
   ['docs/registry.md', ['']],
   ['docs/sign-in.md', ['']],
+  ['docs/service-accounts.md', ['']],
+  ['docs/versions.md', ['']],
 ])('the commands of %s do what the page says', async (page, before) => {
   expect(await readDocsPage(page)).toEqual([...before, ...shownOutputs(page)])
 })

@@ -2,8 +2,9 @@ import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createToolServices } from '../../../src/activities/tool-services.ts'
 import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { until } from '../../stack/until.ts'
+import { linkTested } from '../../../src/governance/people/slack-accounts.ts'
 import { connectSlack } from '../../governance/notifications/people.ts'
-import { addPerson } from '../fixtures.ts'
+import { addOrganization, addPerson } from '../fixtures.ts'
 import { type Answer, type TestServer } from '../server.ts'
 import { eventTypesOf, mailTo, useMailingServer } from '../signed-in.ts'
 import { codeOf, placesOf } from '../use-server.ts'
@@ -110,6 +111,39 @@ describe('an invitation', () => {
     expect(await invite(`${userId}@elsewhere.test`)).toBe('409 conflict')
     await server.context.pool.query('update organizations set personal = true where id = $1', [id])
     expect(await invite('new@acme.test')).toBe('409 conflict')
+  })
+})
+
+describe('several invitations in one call', () => {
+  test('an address that cannot be invited stops no other one, and a repeated call sends none again', async () => {
+    const { id, owner } = await addOrganization(server.context)
+    const own = await server.context.db.selectFrom('users').select('email').where('id', '=', owner.userId).executeTakeFirstOrThrow() // prettier-ignore
+    const emails = ['ann@acme.test', 'nobody', own.email, 'ANN@acme.test', 'bo@acme.test']
+    const send = () =>
+      server.call(owner.key, 'POST', `/organizations/${id}/invite`, { emails, send_mail: false }, { 'idempotency-key': 'all' }) // prettier-ignore
+    const { status, body } = await send()
+    expect([status, body.invitations.map(({ email }: { email: string }) => email)]).toEqual([
+      201,
+      ['ann@acme.test', 'bo@acme.test'],
+    ])
+    expect(body.refused).toMatchObject([
+      { email: 'nobody', code: 'validation_error' },
+      { email: own.email.toLowerCase(), code: 'conflict' },
+    ])
+    expect((await send()).body).toEqual(body)
+    const { rows } = await server.context.pool.query('select from invitations where organization_id = $1', [
+      id,
+    ])
+    expect(rows).toHaveLength(2)
+  })
+
+  test('if nobody can be invited, the call is refused', async () => {
+    const { id, owner } = await addOrganization(server.context)
+    const answer = await server.call(owner.key, 'POST', `/organizations/${id}/invite`, { emails: ['nobody'] })
+    expect([answer.status, answer.body.error.details]).toEqual([
+      422,
+      [{ path: 'emails', message: '`nobody`: is no address' }],
+    ])
   })
 })
 
@@ -279,6 +313,12 @@ describe('members', () => {
 })
 
 describe('Slack accounts', () => {
+  beforeAll(async () => {
+    const { organization_id: organizationId, users } = server.identities
+    const caller = () => ({ userId: users.owner.user_id })
+    await connectSlack({ context: server.context, organizationId, caller })
+  })
+  beforeEach(() => server.context.db.deleteFrom('slack_claims').execute())
   beforeEach(() =>
     server.context.db
       .updateTable('memberships')
@@ -310,6 +350,9 @@ describe('Slack accounts', () => {
       .where('user_id', '=', person(name).user_id)
       .orderBy('created_at')
       .execute()
+  /** The newest test message of an admin to this member has arrived. */
+  const arrives = async (name: Name): Promise<void> =>
+    linkTested(server.context, server.identities.organization_id, (await claimsOf(name)).at(-1)?.id ?? '')
   /** The newest code that Slack has delivered. */
   const newestCode = async (name: Name): Promise<string> => (await claimsOf(name)).at(-1)?.code ?? ''
   /** A code that differs from the newest one. */
@@ -322,13 +365,6 @@ describe('Slack accounts', () => {
     )
 
   describe('a person’s own Slack account', () => {
-    beforeAll(async () => {
-      const { organization_id: organizationId, users } = server.identities
-      const caller = () => ({ userId: users.owner.user_id })
-      await connectSlack({ context: server.context, organizationId, caller })
-    })
-    beforeEach(() => server.context.db.deleteFrom('slack_claims').execute())
-
     test('is linked with the code that is sent to it, and is that of their runs until it is unlinked', async () => {
       const { user_id } = person('viewer')
       const asked = await linkOwn('viewer')
@@ -345,7 +381,12 @@ describe('Slack accounts', () => {
         expect.arrayContaining([
           expect.objectContaining({
             slack_account: null,
-            slack_claim: { external_id: 'U012ABCDEF', expires_at: asked.body.code_expires_at },
+            slack_claim: {
+              external_id: 'U012ABCDEF',
+              expires_at: asked.body.code_expires_at,
+              needs_code: true,
+              problem: null,
+            },
           }),
         ]),
       )
@@ -477,18 +518,24 @@ describe('Slack accounts', () => {
       const { user_id } = person('viewer')
       for (const answer of [await link('member', user_id), await unlink('member', user_id)])
         expect(codeOf(answer)).toBe('403 insufficient_role')
-      expect((await link('admin', user_id)).status).toBe(200)
+      const sent = await link('admin', user_id)
+      expect([sent.status, sent.body.linked, await accountOf('viewer')]).toEqual([200, false, null])
+      await arrives('viewer')
       expect(await accountOf('viewer')).toMatchObject({ id: 'U012ABCDEF' })
       expect((await unlink('admin', user_id)).status).toBe(204)
     })
 
     test('belongs to one member of the organization', async () => {
       expect((await link('admin', person('member').user_id)).status).toBe(200)
+      await arrives('member')
       for (const by of ['viewer', 'admin'] as const) {
         expect(codeOf(await linkOwn(by))).toBe('409 conflict')
       }
-      const both = await Promise.all((['owner', 'admin'] as const).map((name) => linkOwn(name, 'W00000001')))
-      expect(statuses(both)).toEqual([200, 409])
+      const both = ['owner', 'admin'] as const
+      await Promise.all(both.map((name) => linkOwn(name, 'W00000001')))
+      await Promise.all(both.map(arrives))
+      const accounts = await Promise.all(both.map(accountOf))
+      expect(accounts.filter((account) => account !== null)).toHaveLength(1)
     })
 
     test('that is linked again keeps its time', async () => {
@@ -496,6 +543,7 @@ describe('Slack accounts', () => {
       const of = 'select slack_linked_at from memberships where user_id = $1 and slack_linked_at is not null'
       const at = async () => (await pool.query(of, [person('member').user_id])).rows
       await link('admin', person('member').user_id)
+      await arrives('member')
       const first = await at()
       expect(first).toHaveLength(1)
       await linkOwn('member')
@@ -513,6 +561,8 @@ describe('Slack accounts', () => {
     test('and its end are in the audit log', async () => {
       const { user_id } = person('member')
       await link('admin', user_id, 'U0AUDITED')
+      await arrives('member')
+      expect(await audited(user_id)).toEqual(['member.account_linked', 'member.account_claimed'])
       await unlink('admin', user_id)
       expect(await audited(user_id)).toEqual(['member.account_unlinked', 'member.account_linked'])
     })

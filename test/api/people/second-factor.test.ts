@@ -235,7 +235,7 @@ describe('enrolling', () => {
 describe('a session without its person’s factor', () => {
   /** All endpoints of the sign-in library, from the library's own list. */
   const endpoints = () => {
-    const { api } = betterAuth(authOptions(server.context, async () => {}, () => {})) // prettier-ignore
+    const { api } = betterAuth(authOptions(server.context, async () => {}, () => {}, () => false)) // prettier-ignore
     const all: { readonly path?: string; readonly options: { readonly method?: unknown } }[] =
       Object.values(api)
     // Endpoints that only the service itself may call have no path.

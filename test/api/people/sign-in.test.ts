@@ -42,6 +42,7 @@ describe('signing up', () => {
         role: 'owner',
         groups: [],
         slack_account: null,
+        slack_problem: null,
         slack_claim: null,
       },
     ])

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { until } from '../../stack/until.ts'
 import { type ScriptedServer, startScriptedServer } from '../../support/scripted-server.ts'
+import { connectSlack } from '../../governance/notifications/people.ts'
 import { waitsForLock } from '../../governance/support.ts'
 import { Browser } from '../browser.ts'
 import type { Answer, TestServer } from '../server.ts'
@@ -266,6 +267,8 @@ const webhookTo = (path: string) => ({ url: stranger.url + path, events: ['run.c
 async function withRequest(requestIn: (organizationId: string, id: string) => [string, string, object]) {
   const { at, id } = await signedUp(server)
   const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
+  const caller = () => ({ userId: server.identities.users.owner.user_id })
+  await connectSlack({ context: server.context, organizationId: acme.id, caller })
   return { at, id, send: () => at.send(...requestIn(acme.id, id)) }
 }
 /** How many rows of a table are about this person or organization. */
@@ -277,7 +280,7 @@ const madeBy = async (id: string): Promise<number> =>
   (await rowsOf('invitations where invited_by = $1', id)) +
   (await rowsOf('webhooks where created_by = $1', id)) +
   (await rowsOf('connections where created_by = $1', id)) +
-  (await rowsOf('memberships where user_id = $1 and slack_account is not null', id))
+  (await rowsOf('slack_claims where user_id = $1', id))
 const setConfirmed = (id: string, is: boolean) =>
   server.context.pool.query('update users set email_verified = $2 where id = $1', [id, is])
 const own = 'chosen by the owner'

@@ -43,6 +43,7 @@ async function innerNamesOf(world: World): Promise<InnerNames> {
     ...(await world.delivery()),
     user,
     group: await world.group([user]),
+    account: await world.serviceAccount(),
     invitation: await world.invitation(),
     token: await world.scimToken(),
     domain: await world.provider(),

@@ -391,7 +391,7 @@ describe('a process that ends between commit and answer', () => {
       const { organizations } = (await as('viewer', 'GET', '/me')).body
       const { id } = answer.body
       expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([
-        { ...answer.body, groups: [], slack_account: null, slack_claim: null },
+        { ...answer.body, groups: [], slack_account: null, slack_problem: null, slack_claim: null },
       ])
     },
     async 'POST /api-keys'(answer) {

@@ -78,8 +78,11 @@ export const settingProofs: Proofs = {
     const { context } = world.api.stack
     const id = await addConnection(context, world.id, world.people.owner.userId, 'slack')
     await context.db.updateTable('connections').set({ owner_id: null }).where('id', '=', id).execute()
-    const account = `${world.path}/members/${world.people.admin.userId}/accounts/slack`
-    await world.ok('admin', 'PUT', account, { external_id: `U${newId('user').slice(-20)}` })
+    await context.db
+      .updateTable('memberships')
+      .set({ slack_account: `U${newId('user').slice(-20)}`, slack_linked_at: new Date() })
+      .where('user_id', '=', world.people.admin.userId)
+      .execute()
     await held(world)
     await planNotifications(context, [planSlack])
     return notifications(world)

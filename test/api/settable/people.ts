@@ -42,9 +42,46 @@ export const keyProofs: Proofs = {
     await until('the key has ended', async () => (await opens(world, api_key)) === 401)
     return 'ends'
   }),
+  service_account: proof(['of an account', 'own'], [false, true], async (world, whose) => {
+    const account = await world.ok('owner', 'POST', `${world.path}/service-accounts`, { name: 'nightly' })
+    const key = { name: 'k', scopes: ['runs:read'], organization_id: world.id }
+    const made = await world.ok('owner', 'POST', '/api-keys', {
+      ...key,
+      ...(whose === 'own' ? {} : { service_account: account.id }),
+    })
+    return made.user_id === world.people.owner.userId
+  }),
   active: proof([true, false], [200, 401], async (world, active, way) =>
     opens(world, (await keyWith(world, { active }, way)).api_key),
   ),
+}
+
+/** Makes or changes a service account with this field. */
+async function accountWith(world: World, field: object, way: string): Promise<string> {
+  const path = `${world.path}/service-accounts`
+  const { id } = await world.ok('owner', 'POST', path, { name: 'usual', ...(way === 'POST' ? field : {}) })
+  if (way !== 'POST') await world.ok('owner', 'PATCH', `${path}/${id}`, field)
+  return id
+}
+
+export const serviceAccountProofs: Proofs = {
+  name: proof(
+    ['one', 'two'],
+    ['one', 'two'],
+    async (world, name, way) =>
+      (
+        await world.ok(
+          'owner',
+          'GET',
+          `${world.path}/service-accounts/${await accountWith(world, { name }, way)}`,
+        )
+      ).name,
+  ),
+  role: proof(['member', 'viewer'], [201, 403], async (world, role, way) => {
+    const key = { name: 'k', scopes: ['runs:write'], organization_id: world.id }
+    const service_account = await accountWith(world, { role }, way)
+    return (await world.send('owner', 'POST', '/api-keys', { ...key, service_account })).status
+  }),
 }
 
 export const organizationProofs: Proofs = {
@@ -103,6 +140,36 @@ async function invite(world: World, more: object = {}) {
   return { id, email, accept, isOpen }
 }
 
+export const invitationsProofs: Proofs = {
+  'emails[]': proof(['a@acme.test', 'b@acme.test'], ['a@acme.test', 'b@acme.test'], async (world, email) => {
+    const made = await world.ok('owner', 'POST', `${world.path}/invite`, {
+      emails: [email],
+      send_mail: false,
+    })
+    return made.invitations[0].email
+  }),
+  role: proof(
+    ['member', 'admin'],
+    ['member', 'admin'],
+    async (world, role) => (await several(world, { role })).role,
+  ),
+  expires_in_seconds: proof([60, 3_600], [60, 3_600], async (world, expires_in_seconds) => {
+    const { created_at, expires_at } = await several(world, { expires_in_seconds })
+    return (Date.parse(expires_at) - Date.parse(created_at)) / 1_000
+  }),
+  send_mail: proof([false, true], [0, 1], async (world, send_mail) => {
+    const { email } = await several(world, { send_mail })
+    return world.api.mailed.filter((to) => to === email).length
+  }),
+}
+
+/** Invites an address of its own, and returns the invitation. */
+async function several(world: World, more: object) {
+  const emails = [`${world.people.member.userId.toLowerCase()}@several.test`]
+  const made = await world.ok('owner', 'POST', `${world.path}/invite`, { emails, send_mail: false, ...more })
+  return made.invitations[0]
+}
+
 export const invitationProofs: Proofs = {
   email: proof(['own', 'other'], [true, false], async (world, whose) => {
     const { isOpen } = await invite(world, whose === 'own' ? {} : { email: 'somebody@else.test' })
@@ -150,6 +217,10 @@ export const mailPreferenceProofs: Proofs = {
   mail: proof([true, false], ['sent', null], (world, mail) =>
     mailOfAdmin(world, { mail, delay_seconds: 0 }, mail),
   ),
+  time_zone: proof(['Europe/Berlin', null], ['Europe/Berlin', null], async (world, time_zone) => {
+    await world.ok('admin', 'PUT', '/me/notifications', { mail: true, delay_seconds: 0, time_zone })
+    return (await world.ok('admin', 'GET', '/me/notifications')).time_zone
+  }),
   delay_seconds: proof([0, 1_800], ['sent', 'pending'], (world, delay_seconds) =>
     mailOfAdmin(world, { mail: true, delay_seconds }, delay_seconds === 0),
   ),
@@ -162,8 +233,10 @@ const linkedAccount = async (world: World): Promise<unknown> =>
 
 export const slackAccountProofs: Proofs = {
   external_id: proof(['U012ABCD', 'U012ABCE'], ['U012ABCD', 'U012ABCE'], async (world, external_id) => {
+    const { context } = world.api.stack
+    await connectSlack({ context, organizationId: world.id, caller: () => world.people.owner })
     await world.ok('owner', 'PUT', accountPath(world), { external_id })
-    return linkedAccount(world)
+    return (await world.listed('member', '/me', world.id, 'organizations')).slack_claim.external_id
   }),
   code: proof(['right', 'wrong'], ['U012ABCDEF', null], async (world, which) => {
     const { context } = world.api.stack

@@ -149,9 +149,10 @@ afterAll(() => running?.close())
 
 const idOf = (n: number): string => `ses_${String(n).padStart(26, '0')}`
 
+const seen = { organizationIds: ['org_a', 'org_b'], own: { userId: 'usr_a', organizationIds: [] } }
+
 test('a page of several organizations has their newest sessions, and reads none of other organizations', async () => {
-  const list = (cursor: string | null) =>
-    listSessions(db, ['org_a', 'org_b'], { status: 'live' }, { limit: 50, cursor })
+  const list = (cursor: string | null) => listSessions(db, seen, { status: 'live' }, { limit: 50, cursor })
   const first = await list(null)
   const second = await list(first.next_cursor)
   expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(
@@ -159,7 +160,7 @@ test('a page of several organizations has their newest sessions, and reads none 
   )
   const rare = { session_id: 's7', user_id: 'usr_none' }
   for (const filters of [{ session_id: 's8' }, { user_id: 'usr_none' }, rare])
-    await listSessions(db, ['org_a', 'org_b'], filters, { limit: 50, cursor: null })
+    await listSessions(db, seen, filters, { limit: 50, cursor: null })
   for (const { sql, parameters } of statements.filter((each) => each.sql.includes('agent_sessions')))
     await asAdmin(running.adminUrl, async (client) => {
       await client.query('set enable_seqscan = off; set enable_bitmapscan = off')

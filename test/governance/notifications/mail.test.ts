@@ -5,6 +5,7 @@ import { planNotifications } from '../../../src/governance/notifications/plan.ts
 import { mailSender, sendMails, type SendReminder } from '../../../src/governance/notifications/send-mail.ts'
 import {
   changeMailPreferences,
+  noteTimeZone,
   readMailPreferences,
 } from '../../../src/governance/people/mail-preferences.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
@@ -104,16 +105,31 @@ describe('mails about what waits', () => {
     const mails = arrived()
     expect(recipientsOf(mails)).toEqual(deciders())
     for (const mail of mails) {
-      expect(mail.subject).toBe('Something waits for your decision')
+      expect(mail.subject).toBe('mail_send waits for your decision')
       const text = textOf(mail)
       expect(text).toContain(`/console/approvals/${id}`)
       expect(text).toMatch(/^Risk: high\r\n- delivers content to people or places\r$/m)
       expect(text).toContain('/console/account\r\n')
       expect(text).not.toContain('PUT /me')
       expect(text).not.toContain('the-parameter')
+      expect(text).toMatch(/^Expires: \d+ \w+ \d{4}, \d\d:\d\d \(UTC\)\r$/m)
     }
     const sent = (await rows()).filter(({ event }) => event === 'approval.created')
     expect(sent.map(({ state, attempts }) => [state, attempts])).toEqual([1, 2, 3].map(() => ['sent', 1]))
+  })
+
+  test('times are in the zone that the reader chose, or else the browser of the first sign-in', async () => {
+    const { context } = engine
+    await onlyApprover()
+    await noteTimeZone(context.db, addressOf('approver').toUpperCase(), 'Mars/Olympus')
+    await noteTimeZone(context.db, addressOf('approver').toUpperCase(), 'Asia/Kolkata')
+    await noteTimeZone(context.db, addressOf('approver'), 'Europe/Berlin')
+    await held()
+    expect(textOf((await mailsAfter(601))[0])).toMatch(/^Expires: .*\(Asia\/Kolkata\)\r$/m)
+    const change = { mail: true, delay_seconds: 0, time_zone: null }
+    expect(await changeMailPreferences(context, engine.caller('approver'), change)).toMatchObject(change)
+    await held()
+    expect(textOf((await mailsAfter(601))[0])).toMatch(/^Expires: .*\(UTC\)\r$/m)
   })
 
   test('nobody gets a mail about what was decided before it left', async () => {
@@ -149,6 +165,7 @@ describe('mails about what waits', () => {
       await plan()
       const [first] = await mailsAfter(601)
       const text = textOf(first)
+      expect(first?.subject).toBe('A run waits for your decision')
       expect(text).toContain('A whole run waits for your decision.')
       expect(text).toContain('Why: the settings of the organization hold a run like this before it starts')
     })
@@ -158,7 +175,7 @@ describe('mails about what waits', () => {
     const id = await held()
     expect(await mailsAfter(601)).toHaveLength(3)
     expect(subjectsOf(await mailsAfter(2_200))).toEqual(
-      Array(3).fill('Reminder: Something waits for your decision'),
+      Array(3).fill('Reminder: mail_send waits for your decision'),
     )
     await pass(100)
     await plan()
@@ -171,7 +188,7 @@ describe('mails about what waits', () => {
     await changeMailPreferences(engine.context, engine.caller('admin'), { mail: true, delay_seconds: 86_400 })
     const id = await held()
     const mine = (await mailsAfter(2_800)).filter(({ recipients }) => recipients[0] === addressOf('admin'))
-    expect(subjectsOf(mine)).toEqual(['Reminder: Something waits for your decision'])
+    expect(subjectsOf(mine)).toEqual(['Reminder: mail_send waits for your decision'])
     const planned = await rows()
     expect(planned.filter(({ event }) => event === 'approval.created')).toHaveLength(2)
     await engine.vote(id, 'approver', 'reject')
@@ -377,8 +394,8 @@ describe('mails about what waits', () => {
 describe('the words of every mail', () => {
   const base = 'https://countersign.test'
   /** The only links that a mail may have. */
-  const ownLink = /https:\/\/countersign\.test\/[\w/?=.-]*/g
-  const ownTime = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g
+  const ownLink = /https:\/\/countersign\.test\/[\w/?=&.-]*/g
+  const ownTime = /\d{1,2} \w{3,4} \d{4}, \d\d:\d\d \([\w/]+\)/g
 
   /** What mail programs make links of, as generously as the most generous of them. */
   const linkers: Readonly<Record<string, RegExp>> = {
@@ -450,15 +467,23 @@ describe('the words of every mail', () => {
       subjectWith(text, { kind: 'call', asks: 'resolution' }),
     ].flatMap((subject) =>
       [false, true].flatMap((isReminder) =>
-        [1, 2, 3].map((count) => mailAbout(subject, { count, isReminder, base, settings: readSettings({}) })),
+        [1, 2, 3].map((count) =>
+          mailAbout(subject, {
+            count,
+            isReminder,
+            base,
+            settings: readSettings({}),
+            timeZone: 'Asia/Kolkata',
+          }),
+        ),
       ),
     )
     return [
       verifyMail(base, 'token'),
       signUpAgainMail(base),
       resetMail(base, 'token'),
-      invitationMail(base, 'token', { organization: text, role: 'viewer', inviter: text }),
-      invitationMail(base, 'token', { organization: null, role: 'viewer', inviter: text }),
+      invitationMail(base, 'token', { organization: text, role: 'viewer', inviter: text, proof: 'proof' }),
+      invitationMail(base, 'token', { organization: null, role: 'viewer', inviter: text, proof: null }),
       ...about,
     ]
   }

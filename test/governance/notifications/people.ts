@@ -1,5 +1,4 @@
 import { newId } from '../../../src/contract/ids.ts'
-import { linkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import type { Engine } from '../runs/engine-fixture.ts'
 
@@ -8,7 +7,12 @@ export async function link(engine: Engine, accounts: Partial<Record<BootstrapNam
   const ids: Record<string, string> = {}
   for (const [name, account] of Object.entries(accounts)) {
     const { userId } = engine.caller(name as BootstrapName)
-    await linkSlackAccount(engine.context, engine.caller('owner'), userId, { external_id: account })
+    await engine.context.db
+      .updateTable('memberships')
+      .set({ slack_account: account, slack_linked_at: new Date() })
+      .where('organization_id', '=', engine.organizationId)
+      .where('user_id', '=', userId)
+      .execute()
     ids[name] = userId
   }
   return ids

@@ -135,6 +135,7 @@ export function plain(rows: Rows, period: Period): Record<string, unknown> {
   const { top, always } = holding(asked)
   return {
     period,
+    until: null,
     total_executions: runs.length,
     gated_executions: runs.filter(({ n }) => rows.approvals.some(({ run }) => run === n)).length,
     held: asked.length,
@@ -155,7 +156,12 @@ export function plain(rows: Rows, period: Period): Record<string, unknown> {
     top_approvers: ranked(
       asked.flatMap(({ votes }) => votes.filter(({ decision }) => decision === 'approve')),
       ({ user }) => user,
-    ).map(([user_id, votes]) => ({ user_id, approvals: votes.length })),
+    ).map(([user_id, votes]) => ({
+      user_id,
+      name: user_id,
+      email: `${user_id.slice('usr_'.length)}@a.example`,
+      approvals: votes.length,
+    })),
     top_rules: top,
     always_approved_rules: always,
   }

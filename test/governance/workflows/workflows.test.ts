@@ -72,14 +72,14 @@ describe('workflows', () => {
       { version: 2, message: 'b', deployed_by: member.userId },
       { version: 1, message: '' },
     ])
-    expect(await inspectVersion(context.db, id, '1')).toMatchObject({ definition: reading('a.md') })
+    expect(await inspectVersion(context.db, member, id, '1')).toMatchObject({ definition: reading('a.md') })
   })
 
   test.each(['0', '2', '3', '-1', '1.5', 'x', '99999999999', '1 '])(
     'there is no version `%s`, and no rolling back to it',
     async (version) => {
       const { id } = await create()
-      await expect(inspectVersion(context.db, id, version)).rejects.toMatchObject(missing)
+      await expect(inspectVersion(context.db, member, id, version)).rejects.toMatchObject(missing)
       await expect(rollBack(context, member, id, { version, message: '' })).rejects.toMatchObject(missing)
       expect(await listVersions(context.db, id)).toHaveLength(1)
     },
@@ -101,9 +101,24 @@ describe('workflows', () => {
       { rolled_back_from: null, rolled_back_to: null },
       { rolled_back_from: null, rolled_back_to: null },
     ])
-    expect(await inspectVersion(context.db, id, '3')).toMatchObject(versions[0] as object)
+    expect(await inspectVersion(context.db, member, id, '3')).toMatchObject(versions[0] as object)
     const [entry] = await auditOf(context, member.organizationId, 1)
     expect(entry?.metadata).toMatchObject({ version: 3, rolled_back_from: 2, rolled_back_to: 1 })
+  })
+
+  test('members read and roll back the versions of workflows that they have written, and no others', async () => {
+    const refused = { code: 'insufficient_role' }
+    const { id } = await create(owner)
+    await expect(inspectVersion(context.db, member, id, '1')).rejects.toMatchObject(refused)
+    await expect(rollBack(context, member, id, { version: '1', message: '' })).rejects.toMatchObject(refused)
+    await deploy(id, 'b.md')
+    expect(await inspectVersion(context.db, member, id, '1')).toMatchObject({ version: 1 })
+    expect(await rollBack(context, member, id, { version: '1', message: '' })).toMatchObject({
+      new_version: 3,
+    })
+    const { id: own } = await create()
+    await changeWorkflow(context, owner, own, { definition: reading('theirs.md') })
+    expect(await inspectVersion(context.db, member, own, '1')).toMatchObject({ version: 1 })
   })
 
   test('rolling back to the current version, or to a rollback, is a version like any other', async () => {
@@ -138,7 +153,7 @@ describe('workflows', () => {
     expect(versions.map(({ version }) => version)).toEqual(Array.from({ length: 22 }, (_, n) => 22 - n))
     expect(new Set(answers.map(({ version }) => version)).size).toBe(21)
     for (const { version, definition } of answers)
-      expect(await inspectVersion(context.db, id, String(version))).toMatchObject({ definition })
+      expect(await inspectVersion(context.db, member, id, String(version))).toMatchObject({ definition })
   })
 
   test('a definition that cannot run is refused, with its step named', async () => {

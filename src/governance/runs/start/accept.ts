@@ -219,7 +219,13 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
 const readersOf = ({ policy }: ChainTx, { definition: { readers = [] } }: FrozenVersion): string[] =>
   readers.flatMap((name) => policy.groups.get(name) ?? [])
 
-const authorIds = ({ frozen }: Prepared): string[] => frozen.authors.map(({ user_id }) => user_id)
+/** Who made the key of a service account counts too: they could start what they may not decide. */
+const authorIds = ({ frozen, caller: { keyMadeBy } }: Prepared): string[] => [
+  ...new Set([
+    ...frozen.authors.map(({ user_id }) => user_id),
+    ...(typeof keyMadeBy === 'string' ? [keyMadeBy] : []),
+  ]),
+]
 
 const labelsOf = ({ labels }: Prepared): Label[] =>
   unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))

@@ -1,0 +1,155 @@
+import type { Selectable } from 'kysely'
+import { deleteOldVersions, forgetDeletedObjects, insertVersion } from '../../db/queries/rules.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { PolicyVersionsTable, VersionedKind } from '../../db/schema/policy.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Caller } from '../access/identity.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { grownEntry } from '../limits/storage.ts'
+import { pageOf, readCursor, versionNumber, type Page, type PageRequest } from '../page.ts'
+import { mostRuleBytes } from './size-limit.ts'
+
+/*
+ * Each change of a rule, a label rule or a tool policy keeps a version, in the transaction of the change. Versions of a
+ * deleted object stay, so that it can be restored.
+ */
+
+/** For each object. */
+export const mostVersions = 200
+/** In one organization. The versions of objects that were deleted before are forgotten. */
+export const mostDeletedObjects = 1_000
+
+/** `id` is what `object_id` holds. */
+export interface Versioned {
+  readonly kind: VersionedKind
+  readonly id: string
+}
+
+export interface VersionSummary {
+  readonly version: number
+  readonly change: PolicyVersionsTable['change']
+  /** The version whose body was taken again. */
+  readonly restored_from: number | null
+  readonly created_by: string
+  readonly created_at: string
+}
+
+export interface VersionView extends VersionSummary {
+  /** null after a deletion. */
+  readonly body: object | null
+  /** The body of the version before; null if there was none, or none is kept. */
+  readonly before: object | null
+}
+
+/** What a change found and left; null for none. */
+export interface Change {
+  readonly before: object | null
+  readonly after: object | null
+  readonly restoredFrom?: number | null
+}
+
+/**
+ * Keeps the version of a change, and returns what the audit entry says of it: the bodies before and after, or only their
+ * hashes if they are too long for an entry.
+ */
+export async function keepVersion(tx: ChainTx, caller: Caller, object: Versioned, change: Change) {
+  const { restoredFrom = null } = change
+  const [before, after] = [plain(change.before), plain(change.after)]
+  const key = { organization_id: tx.organizationId, kind: object.kind, object_id: object.id }
+  const [row] = await tx.send(
+    insertVersion({
+      ...key,
+      change: after === null ? 'deleted' : before === null ? 'created' : 'updated',
+      body: after === null ? null : JSON.stringify(after),
+      restored_from: restoredFrom,
+      created_by: caller.userId,
+      created_at: tx.now,
+    }),
+  )
+  void tx.send(deleteOldVersions(key, { most: mostVersions, mostBytes: mostRuleBytes }))
+  if (after === null) void tx.send(forgetDeletedObjects(tx.organizationId, mostDeletedObjects))
+  const { version } = row as { readonly version: number }
+  const fits = grownEntry(JSON.stringify([before, after]).length) === 0
+  return {
+    version,
+    ...(restoredFrom === null ? {} : { restored_from: restoredFrom }),
+    ...(before === null ? {} : { before_hash: hashOf(before), ...(fits ? { before } : {}) }),
+    ...(after === null ? {} : { after_hash: hashOf(after), ...(fits ? { after } : {}) }),
+  }
+}
+
+/** Without `undefined`, which JSON does not have. */
+const plain = (body: object | null) => JSON.parse(JSON.stringify(body)) as JsonObject | null
+
+/** Newest first. */
+export async function listPolicyVersions(
+  db: Db,
+  organizationId: string,
+  object: Versioned,
+  { limit, cursor }: PageRequest,
+): Promise<Page<VersionSummary>> {
+  const before = readCursor(cursor, /^[1-9]\d{0,8}$/)
+  const rows = await versionsOf(db, organizationId, object)
+    .select(['version', 'change', 'restored_from', 'created_by', 'created_at'])
+    .$if(before !== null, (rest) => rest.where('version', '<', Number(before)))
+    .orderBy('version', 'desc')
+    .limit(limit + 1)
+    .execute()
+  return pageOf(rows, limit, ({ version }) => `${version}`, summaryOf)
+}
+
+/** Throws `not_found`. */
+export async function readPolicyVersion(
+  db: Db,
+  organizationId: string,
+  object: Versioned,
+  version: string,
+): Promise<VersionView> {
+  const number = versionNumber(version)
+  const rows = await versionsOf(db, organizationId, object)
+    .selectAll()
+    .where('version', 'in', [number - 1, number])
+    .orderBy('version', 'desc')
+    .execute()
+  const [row, former] = rows
+  if (row?.version !== number) throw notFound('version', version)
+  return { ...summaryOf(row), body: row.body, before: former?.body ?? null }
+}
+
+/** Throws `not_found`, and `conflict` for the version of a deletion, which has nothing to restore. */
+export async function bodyToRestore(
+  db: Db,
+  organizationId: string,
+  object: Versioned,
+  version: string,
+): Promise<{ readonly number: number; readonly body: object }> {
+  const { body, version: number } = await readPolicyVersion(db, organizationId, object, version)
+  if (body !== null) return { number, body }
+  throw new DomainError('conflict', `version ${number} is a deletion: restore version ${number - 1} instead`)
+}
+
+const versionsOf = (db: Db, organizationId: string, { kind, id }: Versioned) =>
+  db
+    .selectFrom('policy_versions')
+    .where('organization_id', '=', organizationId)
+    .where('kind', '=', kind)
+    .where('object_id', '=', id)
+
+const summaryOf = ({
+  version,
+  change,
+  restored_from,
+  created_by,
+  created_at,
+}: Omit<
+  Selectable<PolicyVersionsTable>,
+  'organization_id' | 'kind' | 'object_id' | 'body'
+>): VersionSummary => ({
+  version,
+  change,
+  restored_from,
+  created_by,
+  created_at: created_at.toISOString(),
+})
