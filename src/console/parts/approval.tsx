@@ -377,7 +377,7 @@ function Needed({ votes, detail, approvers }: Pick<ApprovalView, 'votes' | 'deta
       <ul class="bullets">
         {(detail?.seats ?? []).map(({ filled, ...seat }) => (
           <li>
-            <Message text={seatWords([seat], 'counted')} />
+            <Sentence text={seatWords([seat], 'counted')} />
             {filled >= seat.count ? ': done' : filled > 0 ? `: ${filled} so far` : ': nobody so far'}
           </li>
         ))}
