@@ -22,6 +22,7 @@ import {
 import { nameField, textField } from '../../policy/text.ts'
 import { readBytes } from '../body-bytes.ts'
 import { ApiError } from '../errors.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { objects } from '../objects.ts'
 import { done, ok, tagged } from '../route.ts'
 import { inTable } from '../subjects.ts'
@@ -44,6 +45,8 @@ const groupRoles = z
   .record(z.string().min(1).max(500), role)
   .refine((map) => Object.keys(map).length <= 200, 'at most 200 groups can have a role')
 
+const groupName = z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be the name of a group here')
+
 const shape = {
   issuer: z.url().max(500).describe('exactly as the provider writes it, such as `https://login.acme.com`'),
   client_id: nameField(300),
@@ -53,6 +56,11 @@ const shape = {
     .describe(
       'roles by groups of the provider. With one, every sign-in sets the role, and no group means none',
     ),
+  group_map: z
+    .record(z.string().min(1).max(500), groupName)
+    .refine((map) => Object.keys(map).length <= 200, 'at most 200 groups can lead to a group')
+    .default({})
+    .describe('groups of the organization by groups of the provider. Every sign-in sets who is in them'),
   default_role: joiningRole
     .nullable()
     .default(null)
@@ -79,6 +87,7 @@ const provider = called(
     domains: z.array(domainView),
     groups_claim: z.string().nullable(),
     role_map: z.record(z.string(), role),
+    group_map: z.record(z.string(), z.string()),
     default_role: role.nullable(),
     checks_factor: z.boolean(),
     updated_at: time,
@@ -114,6 +123,7 @@ const exampleProvider = {
   ],
   groups_claim: 'groups',
   role_map: { finance: 'member' as const, 'it-admins': 'admin' as const },
+  group_map: { finance: 'finance' },
   default_role: 'viewer' as const,
   checks_factor: false,
   updated_at: '2026-11-30T08:00:00.000Z',
@@ -197,13 +207,14 @@ export const signInRoutes = [
     needs,
     inner: [oneDomain],
     audit: ['sign_in.domain_proven'],
-    asks: true,
     waits: true,
     summary: 'Look for the TXT record that proves a domain',
     example: { answers: { 200: exampleProvider } },
     responses: { 200: provider },
-    handle: async ({ context, services, caller, params }) =>
-      ok(await proveDomain(context, caller, params.domain, services.resolveTxt ?? resolveTxt)),
+    handle: async ({ context, services, caller, params, once }) => {
+      const resolve = services.resolveTxt ?? resolveTxt
+      return ok(await actOnce(once, () => proveDomain(context, caller, params.domain, resolve, once)))
+    },
   }),
   publicRoute({
     key: 'POST /organizations/{id}/sign-in/logout',

@@ -21,6 +21,7 @@ const labels = {
   domains: 'Mail domains',
   groups_claim: 'Claim with the groups',
   role_map: 'Roles by group',
+  group_map: 'Groups here by group',
   default_role: 'Role without a group',
 }
 
@@ -213,6 +214,19 @@ function Setting(props: { visit: PersonsVisit; signIn: SignIn; filled: Filled })
           help="One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership."
           filled={filled}
         />
+        <Field
+          name="group_map"
+          label={labels.group_map}
+          rows={3}
+          autocomplete="off"
+          most={20_000}
+          optional
+          value={Object.entries(provider?.group_map ?? {})
+            .map((pair) => pair.join(' = '))
+            .join('\n')}
+          help="One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out."
+          filled={filled}
+        />
         <Select
           name="checks_factor"
           label="Does the provider always ask for a second factor?"
@@ -308,10 +322,13 @@ async function act(
 
 function save(api: PersonsVisit['api'], id: string, form: Form): Promise<Result<unknown>> {
   const text = (name: string): string => (form.get(name) ?? '').trim()
-  const roles = linesOf(text('role_map'), '\n').map((line) => {
-    const at = line.lastIndexOf('=')
-    return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]
-  })
+  const pairs = (name: string): Record<string, string> =>
+    Object.fromEntries(
+      linesOf(text(name), '\n').map((line) => {
+        const at = line.lastIndexOf('=')
+        return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]
+      }),
+    )
   const secret = form.get('client_secret') ?? ''
   // The route refuses any other role, and names it.
   const body = {
@@ -320,7 +337,8 @@ function save(api: PersonsVisit['api'], id: string, form: Form): Promise<Result<
     ...(secret === '' ? {} : { client_secret: secret }),
     domains: linesOf(text('domains'), /[\n,]/),
     groups_claim: text('groups_claim') === '' ? null : text('groups_claim'),
-    role_map: Object.fromEntries(roles) as Record<string, 'viewer'>,
+    role_map: pairs('role_map') as Record<string, 'viewer'>,
+    group_map: pairs('group_map'),
     default_role: (text('default_role') === '' ? null : text('default_role')) as 'viewer' | null,
     checks_factor: form.get('checks_factor') === 'true',
   }

@@ -6,6 +6,7 @@ import { policyVersions } from './0005-policy-versions.ts'
 import { serviceAccounts } from './0006-service-accounts.ts'
 import { mailsAndLinks } from './0007-mails-and-links.ts'
 import { signInProviders } from './0008-sign-in-providers.ts'
+import { providerGroups } from './0009-provider-groups.ts'
 import { scim } from './0010-scim.ts'
 
 /**
@@ -21,6 +22,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0006-service-accounts', sql: serviceAccounts },
   { name: '0007-mails-and-links', sql: mailsAndLinks },
   { name: '0008-sign-in-providers', sql: signInProviders },
+  { name: '0009-provider-groups', sql: providerGroups },
   { name: '0010-scim', sql: scim },
 ]
 

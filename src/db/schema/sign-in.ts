@@ -9,6 +9,7 @@ export interface SignInProvidersTable {
   secret_version: string
   groups_claim: string | null
   role_map: JSONColumnType<Record<string, Role>>
+  group_map: JSONColumnType<Record<string, string>>
   default_role: Exclude<Role, 'owner'> | null
   checks_factor: boolean
   created_at: Date

@@ -12,6 +12,7 @@ import { roleUnderLock } from '../access/recheck.ts'
 import type { OpenedWith } from '../access/second-factor.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
+import { mostGroupMembers } from '../people/groups.ts'
 import { endMembership, giveRole, isLastOwner } from '../people/members.ts'
 import { providerBinding } from '../sealing/bindings.ts'
 import { authorizationUrl, claimsOf, discover, ProviderTrouble, SignInDenied, type Claims } from './oidc.ts'
@@ -191,12 +192,12 @@ function nameOf(claims: Claims): string {
 export const mostGroups = 1_000
 const groupList = z.array(z.string().max(500)).max(mostGroups)
 
-/** null if roles do not depend on groups. A missing or strange list is refused: it may be that of everybody. */
+/** null if neither roles nor groups depend on them. A missing or strange list is refused: it may be that of everybody. */
 function groupsOf(
   claims: Claims,
-  { groups_claim: claim, role_map: roles }: ProviderRow,
+  { groups_claim: claim, role_map: roles, group_map: groups }: ProviderRow,
 ): readonly string[] | null {
-  if (claim === null || Object.keys(roles).length === 0) return null
+  if (claim === null || Object.keys(roles).length + Object.keys(groups).length === 0) return null
   const read = groupList.safeParse(Object.hasOwn(claims, claim) ? claims[claim] : undefined)
   if (read.success) return read.data
   throw refused(
@@ -239,6 +240,7 @@ async function enter(
   if (before === null) await join(tx, id, role)
   else if (before !== role && !(before === 'owner' && (await isLastOwner(tx, id))))
     await giveRole(tx, { userId: id, before, role }, actor)
+  await setGroups(tx, provider, given.groups, id)
   return { userId: id }
 }
 
@@ -259,7 +261,7 @@ function roleOf(
   groups: readonly string[] | null,
   before: Role | null,
 ): Role | null {
-  if (groups === null) return before ?? otherwise
+  if (groups === null || Object.keys(roles).length === 0) return before ?? otherwise
   const mapped = groups.flatMap((group) => (Object.hasOwn(roles, group) ? [roles[group] as Role] : []))
   return mapped.reduce<Role | null>(
     (best, role) => (best === null || hasRole(role, best) ? role : best),
@@ -327,6 +329,41 @@ async function findPerson(
     'conflict',
     'this address belongs to another person of your provider (another `sub`): ask an owner to unlink that sign-in, if it is yours',
   )
+}
+
+/** Only groups that the map names change. One that is full or gone gets nobody. */
+async function setGroups(
+  tx: ChainTx,
+  { group_map: map }: ProviderRow,
+  groups: readonly string[] | null,
+  userId: string,
+): Promise<void> {
+  const named = [...new Set(Object.values(map))]
+  if (groups === null || named.length === 0) return
+  const wanted = new Set(groups.flatMap((group) => (Object.hasOwn(map, group) ? [map[group]] : [])))
+  const { rows } = await sql<{ id: string; name: string; inside: boolean; members: number }>`
+    select g.id, g.name, coalesce(bool_or(m.user_id = ${userId}), false) as inside, count(m.user_id)::int as members
+    from groups g left join group_members m on m.group_id = g.id
+    where g.organization_id = ${tx.organizationId} and g.name = any(${named}::text[]) group by g.id`.execute(
+    tx.trx,
+  )
+  for (const { id, name, inside, members } of rows) {
+    if (wanted.has(name) === inside || (!inside && members >= mostGroupMembers)) continue
+    await (
+      inside
+        ? sql`delete from group_members where group_id = ${id} and user_id = ${userId}`
+        : sql`insert into group_members (group_id, organization_id, user_id, added_by, added_at)
+            values (${id}, ${tx.organizationId}, ${userId}, ${userId}, ${tx.now})`
+    ).execute(tx.trx)
+    tx.policyChanged()
+    const verb = inside ? 'member_removed' : 'member_added'
+    tx.append({
+      eventType: `group.${verb}`,
+      action: verb,
+      actor,
+      metadata: { group_id: id, name, member_id: userId },
+    })
+  }
 }
 
 async function addPerson({ config }: Entering, tx: ChainTx, { email, name }: Given): Promise<string> {

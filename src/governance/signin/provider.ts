@@ -13,6 +13,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { DomainError, errorAt, notFound } from '../errors.ts'
+import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { newVersion, providerBinding } from '../sealing/bindings.ts'
 
@@ -26,6 +27,7 @@ export interface ProviderInput {
   readonly domains: readonly string[]
   readonly groups_claim: string | null
   readonly role_map: Readonly<Record<string, Role>>
+  readonly group_map: Readonly<Record<string, string>>
   readonly default_role: Exclude<Role, 'owner'> | null
   readonly checks_factor: boolean
 }
@@ -44,6 +46,7 @@ export interface ProviderView {
   readonly domains: readonly DomainView[]
   readonly groups_claim: string | null
   readonly role_map: Readonly<Record<string, Role>>
+  readonly group_map: Readonly<Record<string, string>>
   readonly default_role: Role | null
   readonly checks_factor: boolean
   readonly updated_at: string
@@ -102,6 +105,7 @@ function viewOf(row: ProviderRow, domains: readonly Selectable<SignInDomainsTabl
     })),
     groups_claim: row.groups_claim,
     role_map: row.role_map,
+    group_map: row.group_map,
     default_role: row.default_role,
     checks_factor: row.checks_factor,
     updated_at: row.updated_at.toISOString(),
@@ -118,6 +122,7 @@ const auditOf = (view: ProviderView): JsonObject => ({
   domains: view.domains.map(({ domain }) => domain),
   groups_claim: view.groups_claim,
   role_map: { ...view.role_map },
+  group_map: { ...view.group_map },
   default_role: view.default_role,
   checks_factor: view.checks_factor,
 })
@@ -163,6 +168,7 @@ export async function saveProvider(
         client_id: input.client_id,
         groups_claim: input.groups_claim,
         role_map: JSON.stringify(input.role_map),
+        group_map: JSON.stringify(input.group_map),
         default_role: input.default_role,
         checks_factor: input.checks_factor,
         updated_at: tx.now,
@@ -294,6 +300,7 @@ export async function proveDomain(
   caller: Caller,
   domain: string,
   resolveTxt: ResolveTxt,
+  once: Once | null,
 ): Promise<ProviderView> {
   const row = await findDomain(context.db, caller.organizationId, domain)
   const [name, value] = [recordName(domain), recordValue(row.proof)]
@@ -309,7 +316,9 @@ export async function proveDomain(
       'domain',
       `the TXT record of \`${name}\` is not \`${value}\` yet: add it where you manage the domain. It can take an hour until it is seen`,
     )
-  return runAs(context, caller, 'org.change', (tx) => markProven(tx, row, 'dns', actorOf(caller)))
+  return runAs(context, caller, 'org.change', async (tx) =>
+    keepMade(once, tx, await markProven(tx, row, 'dns', actorOf(caller))),
+  )
 }
 
 /** For installations whose domains are in no DNS. Throws `not_found`, `conflict`. */

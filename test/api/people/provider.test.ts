@@ -320,6 +320,33 @@ describe('groups of the provider', () => {
     expect(await roleOf(email)).toBe('member')
   })
 
+  test('put people into the groups that the map names, and take them out', async () => {
+    for (const name of ['finance', 'legal', 'other'])
+      expect([201, 409]).toContain((await ours('owner', 'POST', '/groups', { name })).status)
+    await save({ ...map, group_map: { finance: 'finance', lawyers: 'legal', gone: 'never-made' } })
+    const { email, subject } = employ({ groups: ['finance', 'gone'] })
+    await signIn(email)
+    const groupsNow = async () => {
+      const { rows } = await server.context.pool.query(
+        'select g.name from group_members m join groups g on g.id = m.group_id join users u on u.id = m.user_id where u.email = $1 order by 1',
+        [email],
+      )
+      return rows.map(({ name }) => name)
+    }
+    expect(await groupsNow()).toEqual(['finance'])
+    expect(await lastAudit('group.member_added')).toMatchObject({
+      actor: { type: 'system' },
+      metadata: { name: 'finance' },
+    })
+    const { data } = (await ours('owner', 'GET', '/groups')).body
+    const { id } = data.find(({ name }: { name: string }) => name === 'other')
+    await ours('owner', 'PUT', `/groups/${id}/members/${email}`)
+    company.people.get(subject)!['groups'] = ['finance-before', 'lawyers', 'it-admins']
+    await signIn(email)
+    expect(await groupsNow()).toEqual(['legal', 'other'])
+    expect((await lastAudit('group.member_removed')).metadata).toMatchObject({ name: 'finance' })
+  })
+
   test('never take the last owner', async () => {
     const { email } = employ({ groups: ['others'] })
     const { userId } = personOf('owner')

@@ -117,6 +117,16 @@ export const providerProofs: Proofs = {
         (await entered(world, provider, { ...roles, role_map: { finance: role } }, inGroup)).role,
     ),
   ),
+  'group_map.*': proof(['one', 'two'], [['one'], ['two']], async (world, name) => {
+    for (const each of ['one', 'two']) await world.ok('owner', 'POST', `${world.path}/groups`, { name: each })
+    const more = { groups_claim: 'groups', group_map: { finance: name } }
+    await beside((provider) => entered(world, provider, more, inGroup))
+    const { rows } = await world.api.stack.context.pool.query(
+      'select g.name from groups g join group_members m on m.group_id = g.id where g.organization_id = $1',
+      [world.id],
+    )
+    return rows.map((row) => row.name)
+  }),
   default_role: proof(['viewer', null], ['viewer', null], (world, default_role) =>
     beside(async (provider) => (await entered(world, provider, { default_role })).role),
   ),
