@@ -168,11 +168,13 @@ interface UserRow {
   readonly created_at: Date
 }
 
+/** Service accounts belong to the organization, and not to its directory. */
 const managed = (organizationId: string) => sql`
   from users u
   left join memberships m on m.user_id = u.id and m.organization_id = ${organizationId}
   left join scim_users s on s.user_id = u.id and s.organization_id = ${organizationId}
-  where (m.user_id is not null or s.user_id is not null)`
+  where (m.user_id is not null or s.user_id is not null)
+    and not exists (select from service_accounts a where a.id = u.id)`
 
 const columns = sql`u.id, u.email, u.name, s.external_id, m.user_id is not null as active,
   coalesce(s.created_at, m.created_at) as created_at`

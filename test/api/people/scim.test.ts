@@ -166,6 +166,13 @@ describe('a directory', () => {
     )
   })
 
+  test('does not see service accounts', async () => {
+    const made = await ours('owner', 'POST', '/service-accounts', { name: 'ci', role: 'member' })
+    expect(made.status).toBe(201)
+    expect((await scim('DELETE', `/Users/${made.body.id}`)).status).toBe(404)
+    expect(await roleOf(made.body.id)).toBe('member')
+  })
+
   test('sees nobody of another organization', async () => {
     const { rows } = await server.context.pool.query(
       'select user_id from memberships where organization_id <> $1 limit 1',
