@@ -36,7 +36,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
       const scopes = page.locator('#scopes')
       expect(await scopes.getAttribute('aria-invalid')).toBe('true')
       expect(await scopes.getAttribute('aria-describedby')).toContain('scopes-wrong')
-      expect(await page.locator('#scopes-wrong').textContent()).toContain('name at least one')
+      expect(await page.locator('#scopes-wrong').textContent()).toContain('Check at least one thing')
       expect(await page.getByLabel('Name').inputValue()).toBe(name)
       if (javaScriptEnabled) expect(await violations(page)).toEqual([])
 

@@ -172,7 +172,11 @@ export async function readForm(config: Config, request: Request): Promise<URLSea
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
     throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
   const body = await readBytes(request, { bytes: formLimit, tooLarge })
-  return new URLSearchParams(body.whole().toString())
+  const form = new URLSearchParams(body.whole().toString())
+  // PostgreSQL cannot keep it, and no browser sends it.
+  if ([...form].some((pair) => pair.some((text) => text.includes('\0'))))
+    throw new ApiError('bad_request', 'the form has NUL characters: take them out')
+  return form
 }
 
 const tooLarge = (): ApiError =>

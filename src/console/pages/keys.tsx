@@ -23,6 +23,7 @@ import { Facts } from '../parts/values.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
 import {
+  organizationOf,
   type Form,
   type Organization,
   type PersonsVisit,
@@ -159,7 +160,7 @@ function States({ states: key, isOwn, now }: { states: Key; isOwn: boolean; now:
 
 /** `GET /console/keys/new`. The form offers what the role of the person can use. */
 export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
-  const { organization } = visit.person
+  const organization = organizationOf(visit, filled)
   if (organization === null) return problemPage(noOrganization, visit.place)
   const scopes = await visit.api.call('GET /scopes')
   if (!scopes.ok) return problemPage(scopes, visit.place)
@@ -168,6 +169,7 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
     account === null ? groupsOf(scopes.body, organization.role) : groupsOfAccount(scopes.body, account.role)
   const offered = groups.flatMap(({ options }) => options.map(([name]) => name))
   const usable = presets
+    .filter(([, , , needed]) => needed === null || offered.includes(needed))
     .map(([name, words, has]) => ({
       words,
       href: `${keysPath}/new?for=${name}${account === null ? '' : `&account=${account.id}`}`,
@@ -184,6 +186,9 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
         <header class="headline">
           <Crumbs />
           <h1>Create a key</h1>
+          <p class="quiet">
+            <OrganizationName name={organization.name} />
+          </p>
           <p class="quiet">
             {account === null ? (
               <>A program with this key acts as you, with the rights that you choose here.</>
@@ -279,9 +284,22 @@ function Ends({ now, filled, before }: { now: Date; filled: Filled; before?: str
   )
 }
 
+function missingIn(form: Form): Problem | null {
+  const details = [
+    ...((form.get('name') ?? '').trim() === '' ? [{ path: 'name', message: 'Write a name.' }] : []),
+    ...(form.getAll('scopes').length === 0
+      ? [{ path: 'scopes', message: 'Check at least one thing that the key may do.' }]
+      : []),
+  ]
+  const message = 'Something is missing.'
+  return details.length === 0 ? null : { status: 422, code: 'validation_error', message, details }
+}
+
 /** `POST /console/keys/new`. The key is in this answer alone: not in an address, and browsers keep no copy. */
 export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown> {
   const account = form.get('service_account')
+  const missing = missingIn(form)
+  if (missing !== null) return newKeyPage(visit, { form, problem: missing })
   const made = await visit.api.call('POST /api-keys', {
     body: {
       name: form.get('name') ?? '',
@@ -302,7 +320,7 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
         <h1>Your new key</h1>
         <section class="card stack" aria-label="The key">
           <p>
-            <strong>Copy it now.</strong> It is shown this once. Nobody can read it later.
+            <strong>Copy it now.</strong> No other page shows it, and nobody can read it later.
           </p>
           <p class="secret">
             <code id="secret">{secret}</code>

@@ -9,6 +9,7 @@ import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
 import {
+  organizationOf,
   type Form,
   type Organization,
   type PersonsVisit,
@@ -37,7 +38,7 @@ const roleOptions = roles.map((role) => [role, roleWords[role]] as const)
 
 /** `GET /console/people` */
 export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
-  const { organization } = visit.person
+  const organization = organizationOf(visit, filled)
   const refused = organization === null ? notHere : whyNot(organization)
   if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
   const listed = { params: { id: organization.id } }
@@ -62,7 +63,7 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
           </p>
         </header>
         <Refused filled={filled} fields={{ addresses: 'Addresses', name: 'Name' }} />
-        <Told result={visit.query.get('done')} />
+        <Told result={visit.query.get('done')} at="members" />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
           <Table
@@ -76,6 +77,7 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
         {invitations.ok ? (
           <Invitations visit={visit} organization={organization} page={invitations.body} />
         ) : null}
+        <Told result={visit.query.get('done')} at="accounts" />
         <ServiceAccounts visit={visit} organization={organization} accounts={accounts} filled={filled} />
       </article>
     ),
@@ -102,23 +104,32 @@ function Pages(props: { visit: PersonsVisit; name: 'members' | 'invitations'; ne
   return <Pager path={peoplePath} chosen={{ [name]: cursor }} cursor={name} next={next} words={words} />
 }
 
-const results: Readonly<Record<string, string>> = {
-  role: 'The role is changed. It holds at once, everywhere.',
-  remove: 'The person is no member any more. Their keys and sessions here are refused.',
-  invite: 'The invitations are on their way. A person joins when they open the link in the mail.',
-  resend: 'A new mail is on its way. The link in the earlier one does not work any more.',
-  'service-create': 'The service account is made. Give it a key.',
-  'service-role': 'The role is changed. It holds at once, everywhere.',
-  'service-delete': 'The service account is deleted. Its keys are refused.',
-  withdraw: 'The invitation is withdrawn. Its link does not work any more.',
-}
+/** In the section to which the address leads. */
+const results = {
+  members: {
+    role: 'The role is changed. It holds at once, everywhere.',
+    remove: 'The person is no member any more. Their keys and sessions here are refused.',
+    withdraw: 'The invitation is withdrawn. Its link does not work any more.',
+  },
+  invitations: {
+    invite: 'The invitations are on their way. A person joins when they accept it, at the link in the mail.',
+    resend: 'A new mail is on its way. The link in the earlier one does not work any more.',
+  },
+  accounts: {
+    'service-create': 'The service account is made. Give it a key.',
+    'service-role': 'The role is changed. It holds at once, everywhere.',
+    'service-delete': 'The service account is deleted. Its keys are refused.',
+  },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>
 
-const Told = ({ result }: { result: string | null }) =>
-  result === null || results[result] === undefined ? null : (
+function Told({ result, at }: { result: string | null; at: keyof typeof results }) {
+  const words: Readonly<Record<string, string>> = results[at]
+  return result === null || !Object.hasOwn(words, result) ? null : (
     <p class="note" role="status">
-      {results[result]}
+      {words[result]}
     </p>
   )
+}
 
 function memberRow(member: Member, visit: PersonsVisit, organizationId: string) {
   const {
@@ -225,8 +236,9 @@ function Invitations(props: {
   return (
     <section class="stack" aria-labelledby="invitations">
       <h2 id="invitations">Open invitations</h2>
+      <Told result={visit.query.get('done')} at="invitations" />
       {open.length === 0 ? (
-        <Empty title="Nobody is invited now.">Write the addresses of the people above.</Empty>
+        <Empty title="Nobody is invited now.">Invite them in the form above.</Empty>
       ) : (
         <Table
           label="Open invitations"
@@ -271,9 +283,11 @@ export async function changePeople(visit: PersonsVisit, form: Form): Promise<Sho
   if (organization === undefined) return peoplePage(visit, { form: null, problem: nothingDone })
   if (action === 'invite' || action === 'resend') {
     const filled = await inviteAll(visit, form, organization.id)
-    return filled.problem === null
-      ? { redirect: `${peoplePath}?done=${action}#invitations` }
-      : peoplePage(visit, action === 'invite' ? filled : { ...filled, form: null })
+    if (filled.problem === null) return { redirect: `${peoplePath}?done=${action}#invitations` }
+    if (action === 'invite') return peoplePage(visit, filled)
+    const { problem } = filled
+    const message = problem.details?.[0]?.message ?? problem.message
+    return peoplePage(visit, { form: null, problem: { ...problem, message, details: [] } })
   }
   if (action.startsWith('service-')) {
     const changed = await changeServiceAccounts(visit, form, organization.id)
@@ -305,10 +319,20 @@ function changeOf({ api }: PersonsVisit, form: Form, id: string): Promise<Result
   return Promise.resolve(nothingDone)
 }
 
+/** Also those of `Eve Berg <eve@example.com>`. Upper and lower case are the same. */
+const addressesIn = (text: string): string[] => [
+  ...new Set(
+    text
+      .split(/[\n,;]+/)
+      .flatMap((part) => /<([^<>]*)>\s*$/.exec(part)?.[1] ?? part.split(/\s+/))
+      .filter((each) => each !== '')
+      .map((each) => each.toLowerCase()),
+  ),
+]
+
 /** Addresses that were refused stay in the form. An invitation to the same address replaces the earlier one. */
 async function inviteAll({ api }: PersonsVisit, form: Form, id: string): Promise<Filled> {
-  const given = (form.get('addresses') ?? '').split(/[\s,;]+/).filter((each) => each !== '')
-  const addresses = [...new Set(given)]
+  const addresses = addressesIn(form.get('addresses') ?? '')
   const role = roles.find((each) => each === form.get('role')) ?? 'member'
   if (addresses.length === 0 || addresses.length > mostInvited) {
     const message = `Write one to ${mostInvited} addresses.`

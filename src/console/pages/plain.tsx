@@ -30,7 +30,7 @@ const titles: Readonly<Record<number, string>> = {
 }
 
 const helps: Readonly<Record<number, string>> = {
-  403: 'Ask an admin or owner of the organization for a role that may see this. If you are a member of another organization, switch to it in the account menu at the top right. You can open the links of runs that other people give you.',
+  403: 'If you need it, ask an owner of the organization for a role that may see it. If you are a member of another organization, switch to it in the account menu at the top right.',
   404: 'The link may be wrong, or it leads to an organization that you are not a member of.',
   429: 'Wait a moment, and load the page again.',
   503: 'Nothing was changed. Load the page again in a moment.',

@@ -84,14 +84,15 @@ export function groupsWith(names: readonly string[]) {
 
 export const sentenceOfScopes = (scopes: readonly string[]): string => capital(inShort(scopes.map(wordsOf)))
 
-/** What people usually want a key for. */
+/** What people usually want a key for, and the scope without which it would be of no use. */
 export const presets = [
-  ['agent', 'The hook of a coding agent', (name: string) => name === 'agents:authorize'],
-  ['read', 'A program that only reads', (name: string) => name.endsWith(':read')],
+  ['agent', 'The hook of a coding agent', (name: string) => name === 'agents:authorize', 'agents:authorize'],
+  ['read', 'A program that only reads', (name: string) => name.endsWith(':read'), null],
   [
     'runs',
     'A program that starts workflows',
     (name: string) =>
       ['workflows:read', 'runs:read', 'runs:write', 'tools:read', 'files:write'].includes(name),
+    'runs:write',
   ],
 ] as const

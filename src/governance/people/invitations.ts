@@ -107,7 +107,8 @@ export async function inviteSeveral(
         } catch (error) {
           // `inviteOne` writes only after its checks. An error of the database undoes everything.
           if (!(error instanceof DomainError)) throw error
-          refused.push({ email, code: error.code, message: error.details[0]?.message ?? error.message })
+          const [detail] = error.code === 'quota_exceeded' ? [] : error.details
+          refused.push({ email, code: error.code, message: detail?.message ?? error.message })
         }
       if (invitations.length === 0) throw nobodyInvited(refused)
       return keepMade(once, tx, { invitations, refused })
@@ -415,7 +416,7 @@ async function sharesNoOrganization(tx: ChainTx, { userId }: Caller, email: stri
   return row === undefined
 }
 
-/** In a day, in every organization, also revoked ones. The lock on the person's row makes a concurrent one wait. */
+/** Other people in a day, in every organization, also with revoked invitations. The lock on the person's row makes a concurrent one wait. */
 async function strangersOver(
   tx: ChainTx,
   caller: Caller,
@@ -427,10 +428,12 @@ async function strangersOver(
   const since = new Date(tx.now.getTime() - 24 * 3600 * 1_000)
   const rows = await tx.trx
     .selectFrom('invitations')
-    .select('created_at')
+    .select((eb) => eb.fn.max('created_at').as('created_at'))
     .where('invited_by', '=', caller.userId)
     .where('to_stranger', '=', true)
     .where('created_at', '>', since)
+    .where('email', '<>', email)
+    .groupBy('email')
     .orderBy('created_at', 'desc')
     .limit(most)
     .execute()

@@ -291,7 +291,7 @@ interface PolicyRow {
 }
 
 /** A time in milliseconds, a tool and a role, which have no line breaks. */
-const cursorForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
+const cursorForm = /^\d{1,15}\n[^\n\0]+\n[^\n\0]*$/
 const cursorOf = ({ created_at, tool_name, role }: PolicyRow): string =>
   `${created_at.getTime()}\n${tool_name}\n${role}`
 

@@ -9,6 +9,7 @@ import {
   type Who,
 } from '../../console/support.ts'
 import { Browser } from '../browser.ts'
+import { addOrganization } from '../fixtures.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
 
 /* Pages and forms of the console over HTTP: sessions of agents, the list of approvals, and what all pages have. */
@@ -391,6 +392,35 @@ describe('a page', () => {
     }
     expect(told[0]).toEqual([404, expect.not.stringContaining('git push')])
     expect(told[1]).toEqual(told[0])
+  })
+})
+
+describe('a refused form', () => {
+  test.each([
+    ['/console/keys/new', { name: '', scopes: 'runs:read', expires_at: '' }],
+    ['/console/people', { action: 'invite', addresses: 'no-address', role: 'admin' }],
+  ])('of %s comes back for the organization for which it was sent', async (path, fields) => {
+    const { context, identities } = home.server
+    const { organization_id: ours, users } = identities
+    const { id: other } = await addOrganization(context)
+    await context.db
+      .insertInto('memberships')
+      .values({ organization_id: other, user_id: users.owner.user_id, role: 'owner' })
+      .execute()
+    const cookie = await home.cookieOf('owner')
+    const sent = { token: await home.tokenOf(path, 'owner'), once: 'once-4711', organization_id: ours }
+    // Another tab has switched to another organization meanwhile.
+    const switched = `${cookie}; countersign.organization=${other}`
+    const answer = await home.post(path, { ...sent, ...fields }, {}, switched)
+    const [, main = ''] = (await answer.text()).split('<main')
+    expect(main).toContain(`name="organization_id" value="${ours}"`)
+    expect(main).not.toContain(other)
+  })
+
+  test('with a NUL is refused', async () => {
+    const fields = { token: await home.tokenOf('/console/keys/new', 'owner'), organization_id: 'a\0b' }
+    const answer = await home.post('/console/keys/new', fields, {}, await home.cookieOf('owner'))
+    expect(answer.status).toBe(400)
   })
 })
 
