@@ -32,6 +32,8 @@ export async function voterRefusal(
   approval: Voted,
   required: Requirement,
 ): Promise<DomainError | null> {
+  if (await isService(db, voter.user_id))
+    return new DomainError('not_an_approver', 'a service account does not vote: ask a person')
   const refusal = decisionRefusal(voter, approval, required)
   if (refusal === null) return null
   if (refusal === 'voted') return new DomainError('conflict', 'you have already voted on this approval')
@@ -40,6 +42,10 @@ export async function voterRefusal(
   const others = await othersWhoDecide(db, organizationId, approval, required)
   return new DomainError('self_approval', `${ownWork[refusal]}${others}`)
 }
+
+const isService = async (db: Db, userId: string): Promise<boolean> =>
+  (await db.selectFrom('service_accounts').select('id').where('id', '=', userId).executeTakeFirst()) !==
+  undefined
 
 const ownWork = {
   own_request: 'you cannot decide your own request',

@@ -36,6 +36,7 @@ export async function readVoters(
     .select(['m.user_id', 'u.email', 'm.role'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .where('m.organization_id', '=', organizationId)
+    .where(sql<boolean>`not exists (select from service_accounts where id = m.user_id)`)
     .where((eb) =>
       eb.or([
         sql<boolean>`${roleOf(seats) !== null} and m.role in ('admin', 'owner')`,

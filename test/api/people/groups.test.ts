@@ -3,7 +3,7 @@ import { newId } from '../../../src/contract/ids.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
-import { addPerson } from '../fixtures.ts'
+import { addKey, addPerson } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import { codeOf, placesOf, useServer } from '../use-server.ts'
 
@@ -276,6 +276,22 @@ describe('taken away', () => {
     expect(new Set(twice)).toEqual(new Set(['conflict', 'pending']))
     expect(await vote('viewer', approval)).toBe('approved')
   })
+})
+
+test('a service account does not vote, although it is in the group', async () => {
+  const id = await group('finance')
+  const account = await ours('owner', 'POST', '/service-accounts', { name: 'ci', role: 'member' })
+  // No route gives such an account a key with this scope.
+  const organizationId = server.identities.organization_id
+  const key = await addKey(server.context, organizationId, account.body.id, ['approvals:decide'])
+  expect((await ours('owner', 'PUT', `/groups/${id}/members/${account.body.id}`)).body.member_count).toBe(1)
+  await rule({ approver: { group: 'finance' } })
+  const { id: approval } = await held()
+  const vote = await server.call(key.secret, 'POST', `/approvals/${approval}/approve`, {})
+  expect([codeOf(vote), vote.body.error.message]).toEqual(['403 not_an_approver', expect.stringContaining('service account')]) // prettier-ignore
+  expect((await as('owner', 'GET', `/approvals/${approval}`)).body.detail.cannot_be_given).toContain(
+    'finance',
+  )
 })
 
 test('an approval that nobody can give says so, and owners get a mail', async () => {
