@@ -158,7 +158,7 @@ describe.each([
     await heading(page, 'You have joined')
     await page.getByText('You are now member of').waitFor()
     await page.getByRole('link', { name: 'Continue' }).click()
-    await heading(page, 'Approvals')
+    await page.waitForURL('**/console/approvals')
     const account = 'select email_verified, time_zone is not null as has_zone from users where email = $1'
     const { rows } = await server.context.pool.query(account, [email])
     expect(rows).toEqual([{ email_verified: true, has_zone: javaScriptEnabled }])
