@@ -9,7 +9,7 @@ import { mostScimTokens } from '../src/governance/signin/scim.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { mostServiceAccounts } from '../src/governance/people/service-accounts.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
-import { ceiling, mostInvited } from '../src/contract/plan-limits.ts'
+import { ceiling } from '../src/contract/plan-limits.ts'
 import { longest as longestCommand } from '../src/shell/limits.ts'
 import {
   type Rows,
@@ -95,7 +95,10 @@ export const people: Rows = [
     'each field that a service sends to `GET /connections/callback/{integration}`',
     `${callback.join(' or ')} characters`,
   ],
-  ['addresses in one form of `/console/people`', count(mostInvited)],
+  [
+    'addresses that are invited at once',
+    `${numberAt('InvitationsRequest.emails.maxItems')} of ${characters('InvitationsRequest.emails.items')}`,
+  ],
   [
     'mails for one person’s invitations in an hour',
     `${mailsAnHour.address} to one address, ${mailsAnHour.all} in all`,

@@ -86,7 +86,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
     'version.maximum=1000000000', 'after.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
   ],
   'a host is shorter': ['destination.maxLength=261'],
-  'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200'],
+  'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200', 'service_account.maxLength=100'],
 } // prettier-ignore
 
 test('every limit of a request has a line, or a reason to have none', async () => {
