@@ -78,7 +78,7 @@ export function authOptions(
   mail: SendMail,
   onReset: (email: string, by: Request | undefined) => void,
   /** A request that has proven the address by the link of an invitation. */
-  isProven: (by: Request | undefined) => boolean,
+  isProven: () => boolean,
 ) {
   const { config } = context
   const base = publicBase(config)
@@ -157,7 +157,7 @@ function mailedOptions(
     isProven,
   }: {
     readonly onReset: (email: string, by: Request | undefined) => void
-    readonly isProven: (by: Request | undefined) => boolean
+    readonly isProven: () => boolean
   },
 ) {
   return {
@@ -181,8 +181,8 @@ function mailedOptions(
     emailVerification: {
       sendOnSignUp: true,
       expiresIn: day,
-      sendVerificationEmail: async ({ user, token }, by) => {
-        if (!isProven(by)) await post(user.email, verifyMail(base, token))
+      sendVerificationEmail: async ({ user, token }) => {
+        if (!isProven()) await post(user.email, verifyMail(base, token))
       },
       // Before the library marks the address as verified, so that one transaction marks it and ends the account's older
       // sessions, factors and keys.

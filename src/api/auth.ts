@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Request, Response } from 'express'
 import { betterAuth } from 'better-auth'
 import { publicBase, type Config } from '../shared/config.ts'
@@ -58,8 +59,8 @@ const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 export function createAuth(context: Context, mail: SendMail): Auth {
   /** Requests that have reset a password with a mailed token, with the mail addresses of the accounts. */
   const resets = new WeakMap<globalThis.Request, string>()
-  /** Requests of people who have read the mail of an invitation. */
-  const proven = new WeakSet<globalThis.Request>()
+  /** While a person signs up who has read the mail of an invitation. The library gives its hooks a copy of the request. */
+  const proven = new AsyncLocalStorage<true>()
   const library = betterAuth(
     authOptions(
       context,
@@ -67,7 +68,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       (email, by) => {
         if (by !== undefined) resets.set(by, email)
       },
-      (by) => by !== undefined && proven.has(by),
+      () => proven.getStore() === true,
     ),
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
@@ -87,10 +88,10 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
   const ask = async (request: Request, asked: Asked): Promise<AuthAnswer> => {
     const passedOn = asWebRequest(context.config, request, asked)
-    if (asked.isProven === true) proven.add(passedOn)
+    const handle = (): Promise<globalThis.Response> => library.handler(passedOn).catch(raced)
     const userOf = async () => (await signedIn(request))?.userId ?? null
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
-      library.handler(passedOn).catch(raced),
+      asked.isProven === true ? proven.run(true, handle) : handle(),
     )
     // A reset by mail proves whose browser this is, so wrong passwords elsewhere cannot lock it out.
     const reset = resets.get(passedOn)
