@@ -32,7 +32,7 @@ async function whomToAsk(db: Db, organizationId: string, needed: Role): Promise<
 export async function sayWhomToAsk(db: Db, organizationId: string, error: unknown): Promise<unknown> {
   if (!(error instanceof DomainError) || error.code !== 'insufficient_role') return error
   const needed = error.details[0]?.path ?? ''
-  if (!Object.hasOwn(wordsOf, needed)) return error
+  if (!Object.hasOwn(wordsOf, needed) || error.message.includes(': ask ')) return error
   const whom = await whomToAsk(db, organizationId, needed as Role)
   return new DomainError(error.code, `${error.message}: ask ${whom}`, error.details)
 }
