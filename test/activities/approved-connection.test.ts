@@ -14,7 +14,8 @@ import { run as mailTools } from '../../src/tools/mail/run.ts'
 import { getTool, type ToolName } from '../../src/tools/index.ts'
 import type { Precondition } from '../../src/tools/kit/tool.ts'
 import { connect as connectService, revokeConnection } from '../../src/governance/connections/connections.ts'
-import { linkSlackAccount, unlinkSlackAccount } from '../../src/governance/people/slack-accounts.ts'
+import { unlinkSlackAccount } from '../../src/governance/people/slack-accounts.ts'
+import { link as linkAccounts } from '../governance/notifications/people.ts'
 import { readCalls } from '../../src/governance/runs/read/calls.ts'
 import { type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts'
 
@@ -237,10 +238,7 @@ describe('approved accounts in Slack', () => {
     service.arrived.splice(0)
   })
 
-  const link = (account: string) =>
-    linkSlackAccount(engine.context, engine.caller('owner'), engine.caller('member').userId, {
-      external_id: account,
-    })
+  const link = (account: string) => linkAccounts(engine, { member: account })
   const unlink = () =>
     unlinkSlackAccount(engine.context, engine.caller('member'), engine.caller('member').userId)
 

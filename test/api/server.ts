@@ -14,7 +14,7 @@ import { unthrottled } from './fixtures.ts'
 import { quickPasswords } from './quick-passwords.ts'
 import { testContext } from '../governance/support.ts'
 
-const usualServices = (context: Context): Services => ({
+export const usualServices = (context: Context): Services => ({
   temporal: () => Promise.resolve(true),
   draining: new AbortController().signal,
   mail: createMailer(context.config),

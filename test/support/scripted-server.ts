@@ -33,17 +33,18 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', async () => {
-      const { method = '', url: path = '', headers } = request
-      const arrived = { method, path, headers, body: Buffer.concat(chunks).toString() }
-      scripted.arrived.push(arrived)
-      const { status, headers: own = {}, body, write } = await scripted.answer(arrived)
-      const text = typeof body === 'string' ? body : JSON.stringify(body)
-      response.writeHead(status, { 'content-type': 'application/json', ...own })
-      if (write === undefined) response.end(text)
-      else write(response)
-    })
+    request.on('end', () => void respond(request, Buffer.concat(chunks).toString(), response))
   })
+  const respond = async (request: IncomingMessage, body: string, response: ServerResponse): Promise<void> => {
+    const { method = '', url: path = '', headers } = request
+    const arrived = { method, path, headers, body }
+    scripted.arrived.push(arrived)
+    const { status, headers: own = {}, body: content, write } = await scripted.answer(arrived)
+    const text = typeof content === 'string' ? content : JSON.stringify(content)
+    response.writeHead(status, { 'content-type': 'application/json', ...own })
+    if (write === undefined) response.end(text)
+    else write(response)
+  }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const scripted: ScriptedServer = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

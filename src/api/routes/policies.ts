@@ -26,6 +26,9 @@ import { pageOfTools } from './tools.ts'
 
 const { route } = tagged('Governance')
 
+/** What a version keeps. */
+const versionOfPolicy = z.strictObject({ allowed: z.boolean().nullable(), restrictions })
+
 const ofTool = (table: string, tool: string | undefined, of: string | null): RawBuilder<boolean> =>
   sql`exists (select from ${sql.table(table)} where organization_id = s.organization_id
               and tool_name = ${tool} and (${of}::text is null or role = ${of}))`
@@ -169,7 +172,7 @@ export const policyRoutes = [
     kind: 'tool_policy',
     word: 'tool policy',
     name: 'ToolPolicyVersion',
-    body: z.strictObject({ allowed: z.boolean().nullable(), restrictions }),
+    body: versionOfPolicy,
     query: z.object({ role: roleName.optional() }),
     audit: ['tool_policy.updated', 'tool_policy.created'],
     idOf: ({ id: tool, query }) => policyVersions(tool, query['role']).id,

@@ -442,7 +442,7 @@ describe('the number of people who can still vote', () => {
     expect(await voters(id)).toEqual([2, 2])
     await home.settings({ approval_threshold: 4 })
     expect(await voters(id)).toEqual([3, 2])
-    const words = 'Only 2 people can still vote, so it cannot be approved now.'
+    const words = 'Too few people can still vote, so it cannot be approved now'
     expect(await home.pageOf(id)).toContain(words)
     await home.settings({ approval_threshold: 1 })
   })
@@ -452,10 +452,10 @@ describe('the number of people who can still vote', () => {
     const asked = { agent, session_id: 'own', tool_name: 'Write', tool_input: { file_path: 'x' } }
     const id: string = (await home.call('owner', 'POST', '/authorize', asked)).body.approval_id
     expect(await voters(id)).toEqual([2, 0])
-    expect(await home.pageOf(id)).toContain('Nobody can still vote')
+    expect(await home.pageOf(id)).toContain('Too few people can still vote')
     await home.settings({ allow_self_approval: true })
     expect(await voters(id)).toEqual([2, 1])
-    expect(await home.pageOf(id)).toContain('Only 1 person can still vote')
+    expect(await home.pageOf(id)).toContain('Too few people can still vote')
     await home.call('owner', 'POST', `/approvals/${id}/reject`, {})
     expect((await voters(id))[1]).toBe(0)
     expect(await home.pageOf(id)).not.toContain('can still vote')

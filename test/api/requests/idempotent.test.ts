@@ -10,7 +10,7 @@ import type { GuardedKey } from '../../../src/api/routes/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
-import { type Answer, bodyOf, listen, type TestServer } from '../server.ts'
+import { type Answer, bodyOf, listen, type TestServer, usualServices } from '../server.ts'
 import { useServer } from '../use-server.ts'
 import { World } from '../access-matrix/world.ts'
 import { addKey, aDefinition, factorCookie, sessionCookie } from '../fixtures.ts'
@@ -38,11 +38,7 @@ async function otherServer(
   Object.assign(other, {
     combiner: { join: combiner.join.bind(combiner), run: wrap(combiner.run.bind(combiner), end) },
   })
-  const services = {
-    temporal: () => Promise.resolve(true),
-    draining: new AbortController().signal,
-    mail: async () => {},
-  }
+  const services = { ...usualServices(other), mail: async () => {} }
   const server = createHttpServer(createApp(other, services))
   const base = await listen(server)
   return {

@@ -100,10 +100,10 @@ function* planted({ body, query, fields, parameters }: Form): Generator<Planted>
 
 /**
  * Fields whose wrong value an error answer repeats to its sender. They contain names of things that do not exist or
- * exist already, and values that must come from a fixed list.
+ * exist already, addresses that cannot be invited, and values that must come from a fixed list.
  */
 const names =
-  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|run_values|role_map|default_role|kind|mine|include_archived|all|period|scope|risk|channel|state|order|events)(\.\d+)?$/
+  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|run_values|role_map|default_role|kind|mine|include_archived|all|period|scope|risk|channel|state|order|events|emails)(\.\d+)?$/
 
 const namesOf = (schema: z.ZodType | undefined): string[] => [
   ...(schema instanceof z.ZodObject ? Object.keys(schema.shape) : []),

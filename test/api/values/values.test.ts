@@ -72,7 +72,7 @@ function sees(part: Part, row: Row, setting: Setting): boolean {
   if (part === 'stranger') return false
   const cells = table.get(rows[row]) ?? []
   const cell = cells[head.indexOf(columnOf[part] ?? part)]
-  if (cell === 'by role') return sees(roleOf[part] as Part, row, setting)
+  if (cell === 'by role') return sees(roleOf[part], row, setting)
   if (cell === 'yes' || cell === 'no') return cell === 'yes'
   const from = settings.findIndex((each) => each === cell)
   if (from < 0) throw new Error(`docs/security.md: ${rows[row]}, ${part}: ${cell}`)

@@ -160,7 +160,7 @@ describe('the versions of a workflow', () => {
   })
 
   describe('a version', () => {
-    test('is listed to every member and inspected by admins', async () => {
+    test('is listed to every member, and inspected by its author and by admins', async () => {
       const id = await twoVersions()
       const { versions } = (await call('viewer', 'GET', `/workflows/${id}/versions`)).body
       const { user_id } = server.identities.users.member
@@ -172,7 +172,8 @@ describe('the versions of a workflow', () => {
       ])
       const one = await call('admin', 'GET', `/workflows/${id}/versions/1`)
       expect(one.body).toMatchObject({ ...versions[1], workflow_id: id, definition: remembering('one') })
-      expect((await call('member', 'GET', `/workflows/${id}/versions/1`)).status).toBe(403)
+      expect((await call('member', 'GET', `/workflows/${id}/versions/1`)).status).toBe(200)
+      expect((await call('viewer', 'GET', `/workflows/${id}/versions/1`)).status).toBe(403)
     })
 
     test('shows the versions of a rollback', async () => {

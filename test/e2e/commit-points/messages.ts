@@ -31,8 +31,12 @@ export function aroundMessages(kills: Kills): void {
         const { id = '' } = members.find((member) => member.name === `person-${name}`) ?? {}
         accounts.set(name, id)
         const { user_id } = kills.home.owner.bootstrap.users[name]
-        const path = `/organizations/${kills.home.owner.bootstrap.organization_id}/members/${user_id}/accounts/slack`
-        await kills.home.owner.good('PUT', path, { external_id: id })
+        const { organization_id: organizationId } = kills.home.owner.bootstrap
+        await kills.home.query(
+          `update memberships set slack_account = $1, slack_linked_at = now()
+           where user_id = $2 and organization_id = $3`,
+          [id, user_id, organizationId],
+        )
       }
       slackProxy = await startFaultProxy(slack.url)
       const credential = { token: emulatorToken, base_url: slackProxy.url }

@@ -91,7 +91,7 @@ export function oneApproval(): void {
       test('is refused to a viewer, a member, the requester and a stranger, each with a different code', async () => {
         const held = await heldRun(home, workflowId, home.admin)
         const decide = (person: Api) => person.decide(held.approvalId, 'approve')
-        expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'missing_scope' })
+        expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'not_an_approver' })
         // The state of keys that were made when their owners had a higher role.
         await home.query(
           `update api_keys set scopes = scopes || '{approvals:decide}' where user_id = any($1)`,
@@ -100,8 +100,8 @@ export function oneApproval(): void {
         const stranger = await strangers(home)
         const answers = await Promise.all([home.viewer, home.member, home.admin, stranger].map(decide))
         expect(answers.map(({ status, code }) => `${status} ${code}`)).toEqual([
-          '403 insufficient_role',
-          '403 insufficient_role',
+          '403 not_an_approver',
+          '403 not_an_approver',
           '403 self_approval',
           '404 not_found',
         ])

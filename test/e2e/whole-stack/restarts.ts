@@ -38,7 +38,7 @@ export function restarts(): void {
         expect(home.sink.count(held.subject)).toBe(1)
         expect(await home.member.resolve(held.runId, 'send', 'retry')).toMatchObject({
           status: 403,
-          code: 'missing_scope',
+          code: 'insufficient_role',
         })
         expect((await home.approver.resolve(held.runId, 'send', 'done')).status).toBe(200)
         await expectFinished(home, held.runId, held.subject)

@@ -154,6 +154,7 @@ describe('authenticate', () => {
       organizationId,
       charged: { holderId: organizationId, limits: planLimits.enterprise },
       keyName: 'agents',
+      keyMadeBy: null,
       keyId: expect.stringMatching(/^key_/),
       scopes: ['agents:authorize'],
     })

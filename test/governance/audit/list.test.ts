@@ -152,8 +152,11 @@ describe('the audit listing', () => {
   })
 })
 
-const literal = (value: unknown): string =>
-  typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`
+const literal = (value: unknown): string => {
+  if (typeof value === 'number') return String(value)
+  const text = Array.isArray(value) ? `{${value.join(',')}}` : String(value)
+  return `'${text.replaceAll("'", "''")}'`
+}
 
 describe('the verdicts of a stretch', () => {
   const counted = 'org_counted'
