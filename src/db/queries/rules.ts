@@ -136,20 +136,29 @@ export const insertVersion = (
   where organization_id = ${row.organization_id} and kind = ${row.kind} and object_id = ${row.object_id}
   returning version`
 
-/** Leaves the newest `most` versions of the object, and of these as many as have `mostBytes` together; at least one. */
+/**
+ * Leaves the newest `most` versions of the object, and of these as many as have `mostBytes` together; at least one. If it
+ * may not grow, they have at most what the versions before the newest had.
+ */
 export const deleteOldVersions = (
   object: Pick<PolicyVersionsTable, 'organization_id' | 'kind' | 'object_id'>,
-  { most, mostBytes }: { readonly most: number; readonly mostBytes: number },
+  {
+    most,
+    mostBytes,
+    mayGrow,
+  }: { readonly most: number; readonly mostBytes: number; readonly mayGrow: boolean },
 ): RawBuilder<unknown> => sql`
   delete from policy_versions v using (
-    select version, row_number() over newest as place, sum(coalesce(octet_length(body::text), 0)) over newest as bytes
-    from policy_versions
+    select version, row_number() over newest as place, sum(size) over newest as bytes,
+           case when ${mayGrow} then ${mostBytes} else sum(size) over () - first_value(size) over newest end as most
+    from (select version, coalesce(octet_length(body::text), 0) as size, organization_id, kind, object_id
+          from policy_versions) as sized
     where organization_id = ${object.organization_id} and kind = ${object.kind} and object_id = ${object.object_id}
     window newest as (order by version desc)
   ) as counted
   where v.organization_id = ${object.organization_id} and v.kind = ${object.kind} and v.object_id = ${object.object_id}
     and v.version = counted.version and counted.place > 1
-    and (counted.place > ${most} or counted.bytes > ${mostBytes})`
+    and (counted.place > ${most} or counted.bytes > counted.most)`
 
 /** All versions of deleted objects, but for the `most` that were deleted last. */
 export const forgetDeletedObjects = (organizationId: string, most: number): RawBuilder<unknown> => sql`

@@ -7,7 +7,7 @@ import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Caller } from '../access/identity.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { grownEntry } from '../limits/storage.ts'
+import { grownEntry, storageOver } from '../limits/storage.ts'
 import { pageOf, readCursor, versionNumber, type Page, type PageRequest } from '../page.ts'
 import { mostRuleBytes } from './size-limit.ts'
 
@@ -68,7 +68,9 @@ export async function keepVersion(tx: ChainTx, caller: Caller, object: Versioned
       created_at: tx.now,
     }),
   )
-  void tx.send(deleteOldVersions(key, { most: mostVersions, mostBytes: mostRuleBytes }))
+  // Over the limit, a large body takes the place of older ones.
+  const mayGrow = storageOver(tx) === null || grownEntry(JSON.stringify(after).length) === 0
+  void tx.send(deleteOldVersions(key, { most: mostVersions, mostBytes: mostRuleBytes, mayGrow }))
   if (after === null) void tx.send(forgetDeletedObjects(tx.organizationId, mostDeletedObjects))
   const { version } = row as { readonly version: number }
   const fits = grownEntry(JSON.stringify([before, after]).length) === 0
