@@ -32,7 +32,7 @@ const bodyLimit = 64 * 1024
 const person = z.looseObject({
   userName: z.email().max(254),
   externalId: z.string().max(500).nullish(),
-  active: z.boolean().default(true),
+  active: z.boolean().optional(),
   displayName: nameField(200).nullish(),
   name: z
     .looseObject({
@@ -81,7 +81,8 @@ export function scimRouter(context: Context): Router {
   })
   on('post', '/Users', async (request, directory) => {
     const given = await bodyOf(request, person)
-    const input = { ...given, name: nameOf(given), externalId: given.externalId ?? null }
+    const { active = true, externalId = null } = given
+    const input = { ...given, name: nameOf(given), active, externalId: externalId ?? null }
     return shown(await addScimUser(context, directory, input), 201)
   })
   on('get', '/Users/:id', async (request, { organizationId }) =>
@@ -92,7 +93,8 @@ export function scimRouter(context: Context): Router {
     const before = await readScimUser(db, directory.organizationId, idOf(request))
     if (userName.toLowerCase() !== before.userName.toLowerCase())
       throw new ApiError('bad_request', 'the address of an account belongs to its person, and stays')
-    return shown(await changeScimUser(context, directory, before.id, { active, externalId }))
+    const state = active === undefined ? {} : { active }
+    return shown(await changeScimUser(context, directory, before.id, { ...state, externalId }))
   })
   on('patch', '/Users/:id', async (request, directory) => {
     const { Operations: operations } = await bodyOf(request, patch)
@@ -189,20 +191,33 @@ function changesOf(operations: readonly Operation[]): { active?: boolean; extern
   for (const { op, path, value } of operations) {
     if (op !== 'add' && op !== 'replace' && op !== 'remove')
       throw new ApiError('bad_request', `the operation \`${op.slice(0, 20)}\` is not known`)
+    const name = path === undefined ? null : nameOfPath(path)
     if (op === 'remove') {
-      if (path?.toLowerCase() === 'externalid') found.externalId = null
+      if (name === 'active') throw new ApiError('bad_request', '`active` cannot be removed: set it to false')
+      if (name === 'externalId') found.externalId = null
       continue
     }
-    const given = path === undefined ? value : { [nameOfPath(path)]: value }
-    const { active, externalId } = validate(changes, given, 'the operation')
+    const { active, externalId } = validate(
+      changes,
+      name === null ? named(value) : { [name]: value },
+      'the operation',
+    )
     if (active !== undefined) found.active = active
     if (externalId !== undefined) found.externalId = externalId
   }
   return found
 }
 
-const nameOfPath = (path: string): string =>
-  ['active', 'externalId'].find((name) => name.toLowerCase() === path.toLowerCase()) ?? 'other'
+/** SCIM ignores the case of names, and a path may begin with the schema. */
+function nameOfPath(path: string): string {
+  const given = path.toLowerCase()
+  return ['active', 'externalId'].find((name) => [name, `${userSchema}:${name}`].some((each) => each.toLowerCase() === given)) ?? 'other' // prettier-ignore
+}
+
+const named = (value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, each]) => [nameOfPath(name), each]))
+    : value
 
 function viewOf({ config }: Pick<Context, 'config'>, user: ScimUser): object {
   return {

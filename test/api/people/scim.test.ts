@@ -104,6 +104,8 @@ describe('a directory', () => {
   test.each([
     ['as Okta does', patchOf({ op: 'replace', value: { active: false } })],
     ['as Entra ID does', patchOf({ op: 'Replace', path: 'active', value: 'False' })],
+    ['with the whole path', patchOf({ op: 'replace', path: 'urn:ietf:params:scim:schemas:core:2.0:User:active', value: false })], // prettier-ignore
+    ['in another case', patchOf({ op: 'replace', value: { Active: false } })],
   ])('makes a person inactive %s: sessions, keys and membership end at once', async (_, body) => {
     const { body: made } = await add()
     const { id } = made
@@ -116,7 +118,7 @@ describe('a directory', () => {
       server.call(key, 'GET', `${path()}${name}`, undefined, key === null ? { cookie } : {})
     const headers = { cookie, origin: server.base }
     const key = await server.call(null, 'POST', '/api-keys', { name: 'k', scopes: ['rules:read'] }, headers)
-    const secret: string = key.body.key ?? key.body.secret
+    const secret: string = key.body.api_key
     expect([(await call('/rules')).status, (await call('/rules', secret)).status]).toEqual([200, 200])
     const changed = await scim('PATCH', `/Users/${id}`, body)
     expect(changed.body).toMatchObject({ id, active: false })
@@ -124,6 +126,10 @@ describe('a directory', () => {
     expect(await roleOf(id)).toBeNull()
     // It still sees the person, and can bring them back. The key stays revoked.
     expect((await scim('GET', `/Users/${id}`)).body.active).toBe(false)
+    // A PUT that does not name the state leaves it, and the state cannot be taken away.
+    await scim('PUT', `/Users/${id}`, { ...made, active: undefined })
+    expect((await scim('GET', `/Users/${id}`)).body.active).toBe(false)
+    expect((await scim('PATCH', `/Users/${id}`, patchOf({ op: 'remove', path: 'active' }))).status).toBe(400)
     await scim('PUT', `/Users/${id}`, { ...made, active: true })
     expect(await roleOf(id)).toBe('member')
     expect((await call('/rules', secret)).status).toBe(401)
