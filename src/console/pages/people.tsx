@@ -112,7 +112,7 @@ const results = {
     withdraw: 'The invitation is withdrawn. Its link does not work any more.',
   },
   invitations: {
-    invite: 'The invitations are on their way. A person joins when they accept it, at the link in the mail.',
+    invite: 'The invitations are on their way. People join when they accept, at the link in the mail.',
     resend: 'A new mail is on its way. The link in the earlier one does not work any more.',
   },
   accounts: {

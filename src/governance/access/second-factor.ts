@@ -54,11 +54,13 @@ export type MissingFactor = 'provider' | 'at_provider' | 'person' | 'sender'
  * a service account needs the factor of the owner who made or confirmed it.
  */
 export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
-  const { sessionId, boundTo } = sender
-  const passesProvider =
-    sessionId === null || boundTo !== null
-      ? sql.lit(true)
-      : sql`(not ${requiresProvider} or (m.role = 'owner' and ${hasFactor(sender)}))`
+  const { keyId, sessionId, boundTo } = sender
+  // A key of another organization may be made with a password at any time.
+  const passes =
+    sessionId === null
+      ? sql`exists (select from api_keys where id = ${keyId} and organization_id = o.id)`
+      : sql`(m.role = 'owner' and ${hasFactor(sender)})`
+  const passesProvider = boundTo !== null ? sql.lit(true) : sql`(not ${requiresProvider} or ${passes})`
   const atProvider = sessionId !== null && boundTo !== null
   const lacks = sql`case when ${hasFactor(sender)} then null when ${sql.lit(atProvider)} then 'at_provider'
     when not u.two_factor_enabled and ${sql.lit(boundTo === null)} and not ${isService} then 'person' else 'sender' end`
@@ -76,7 +78,7 @@ export function requireFactor(
   if (needs.factor === true && keyId !== null) throw refusal(config, toSignIn)
   // Agents only ask for decisions, which can only restrict them. So they need no second factor (docs/decisions/0072).
   if (missing === null || needs.scope === 'agents:authorize') return
-  if (missing === 'provider') throw providerRefusal(config, toProvider)
+  if (missing === 'provider') throw providerRefusal(config, keyId === null ? toProvider : toOwnKey)
   throw refusal(
     config,
     missing === 'person'
@@ -112,6 +114,8 @@ const toAskProvider =
   'a second factor is required, and your company’s provider did not say that it asked for one: ask an owner to set this up at the provider, or to set `checks_factor` if it always asks'
 const toProvider =
   'this organization requires a sign-in with its provider: sign in again with “Company sign-in”. An owner can also use the password with a second factor'
+const toOwnKey =
+  'this organization requires a sign-in with its provider, and this key was made for another organization: make one here'
 const elsewhere =
   'you signed in with the provider of another organization, and this sign-in acts only there: sign in with your password'
 const elsewhereByKey =

@@ -170,6 +170,7 @@ export async function changeApiKey(
         'you can only reduce the rights of another person’s key',
         more,
       )
+    if (more.length > 0) requireNotOutside(present, row)
     if (more.length > 0)
       requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
     // A client may send the stored time of an expired key back.
@@ -209,18 +210,25 @@ export async function confirmApiKey(
     const row = await lockKey(tx, present, id)
     if (!(await ownsKey(tx, present, row)))
       throw errorAt('insufficient_role', 'user_id', 'only the key’s person may confirm it')
-    // The key acts in other organizations too, where the factor of this provider proves nothing.
-    if (present.boundTo !== null && !row.bound)
-      throw errorAt(
-        'conflict',
-        'id',
-        'this key was made with your password: sign in with it to confirm the key',
-      )
+    requireNotOutside(present, row)
     const next = { ...row, factor_confirmed_at: tx.now }
     await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
     appendKeyEvent(tx, caller, 'confirmed', next)
     return keepMade(once, tx, keyView(next, tx.now, present.factorRequired))
   })
+}
+
+/** The key acts in other organizations too, where a sign-in with this provider proves nothing. */
+function requireNotOutside(
+  { boundTo }: PresentCaller,
+  { bound }: Pick<Selectable<ApiKeysTable>, 'bound'>,
+): void {
+  if (boundTo === null || bound) return
+  throw errorAt(
+    'conflict',
+    'id',
+    'this key was made with your password: sign in with it to confirm the key, or to add rights',
+  )
 }
 
 function verbOf(

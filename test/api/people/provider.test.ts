@@ -497,6 +497,25 @@ describe('`require_sso`', () => {
     expect((await send('owner', true)).status).toBe(200)
     expect(await lastAudit('session.beside_provider')).toMatchObject({ user_id: personOf('owner').userId })
   })
+
+  test('a key counts if it was made here: one of another organization could be made with a password', async () => {
+    await save({ default_role: 'member' })
+    await prove()
+    await server.context.pool.query(
+      `update organizations set settings = '{"require_sso": true}' where id = $1`,
+      [organizationId],
+    )
+    const path = `/organizations/${organizationId}/rules`
+    const admin = personOf('admin')
+    expect((await server.call(admin.key, 'GET', path)).status).toBe(200)
+    const { id: other } = await addOrganization(server.context)
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: other, user_id: admin.userId, role: 'owner' })
+      .execute()
+    const { secret: foreign } = await addKey(server.context, other, admin.userId, ['rules:read'])
+    expect(codeOf(await server.call(foreign, 'GET', path))).toBe('403 sso_required')
+  })
 })
 
 describe('an answer of the provider is refused', () => {
