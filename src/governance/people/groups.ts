@@ -10,6 +10,8 @@ import type { Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { GroupName } from '../access/groups.ts'
 import { errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
@@ -106,8 +108,8 @@ export async function createGroup(
         })
         .execute()
       const ids = [...new Set(people.values())]
-      if (ids.length > 0) await insertMembers(tx, caller, id, ids)
-      appendGroupEvent(tx, caller, 'created', {
+      if (ids.length > 0) await insertMembers(tx, caller.userId, id, ids)
+      appendGroupEvent(tx, actorOf(caller), 'created', {
         group_id: id,
         name,
         after: { name, description, members: ids },
@@ -131,7 +133,7 @@ export async function changeGroup(
       if (change.name !== undefined && change.name !== name) await refuseNamed(tx, name)
       const after = { name: change.name ?? name, description: change.description ?? description }
       await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
-      appendGroupEvent(tx, caller, 'updated', { group_id: id, name: after.name, before, after })
+      appendGroupEvent(tx, actorOf(caller), 'updated', { group_id: id, name: after.name, before, after })
       return groupView(
         await groupsIn(tx.trx, tx.organizationId).where('g.id', '=', id).executeTakeFirstOrThrow(),
       )
@@ -147,7 +149,7 @@ export async function deleteGroup(context: Acting, caller: Caller, id: string): 
     const { members } = await readGroup(tx.trx, tx.organizationId, id)
     await tx.trx.deleteFrom('groups').where('id', '=', id).execute()
     const before = { name, description, members: members.map(({ user_id }) => user_id) }
-    appendGroupEvent(tx, caller, 'deleted', { group_id: id, name, before })
+    appendGroupEvent(tx, actorOf(caller), 'deleted', { group_id: id, name, before })
   })
 }
 
@@ -174,8 +176,7 @@ export async function addGroupMember(
           '',
           `a group has at most ${mostGroupMembers} members: make another one`,
         )
-      await insertMembers(tx, caller, id, [userId])
-      appendGroupEvent(tx, caller, 'member_added', { group_id: id, name, member_id: userId })
+      await putIntoGroup(tx, { id, name }, userId, { by: caller.userId, actor: actorOf(caller) })
     }
     return readGroup(tx.trx, tx.organizationId, id)
   })
@@ -190,14 +191,37 @@ export async function removeGroupMember(
   await runAs(context, caller, 'org.change', async (tx) => {
     const { name } = await groupIn(tx, id)
     const userId = await personNamed(tx, user)
-    const { numDeletedRows } = await tx.trx
-      .deleteFrom('group_members')
-      .where('group_id', '=', id)
-      .where('user_id', '=', userId)
-      .executeTakeFirst()
-    if (numDeletedRows === 0n) throw notFound('member of the group', user)
-    appendGroupEvent(tx, caller, 'member_removed', { group_id: id, name, member_id: userId })
+    if (!(await takeOutOfGroup(tx, { id, name }, userId, actorOf(caller))))
+      throw notFound('member of the group', user)
   })
+}
+
+/** The caller has checked that the person is a member of the organization, and that the group is not full. */
+export async function putIntoGroup(
+  tx: ChainTx,
+  { id, name }: GroupName,
+  userId: string,
+  { by, actor }: { readonly by: string; readonly actor: Actor },
+): Promise<void> {
+  await insertMembers(tx, by, id, [userId])
+  appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId })
+}
+
+/** false if the person is not in the group. */
+export async function takeOutOfGroup(
+  tx: ChainTx,
+  { id, name }: GroupName,
+  userId: string,
+  actor: Actor,
+): Promise<boolean> {
+  const { numDeletedRows } = await tx.trx
+    .deleteFrom('group_members')
+    .where('group_id', '=', id)
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+  if (numDeletedRows === 0n) return false
+  appendGroupEvent(tx, actor, 'member_removed', { group_id: id, name, member_id: userId })
+  return true
 }
 
 async function groupIn(tx: ChainTx, id: string): Promise<Selectable<GroupsTable>> {
@@ -255,7 +279,7 @@ async function personNamed(tx: ChainTx, named: string): Promise<string> {
 const noMember = (named = ''): string =>
   `\`${named}\` is not a member of the organization: give the id or mail address of a member, or invite the person first`
 
-const insertMembers = (tx: ChainTx, caller: Caller, id: string, people: readonly string[]) =>
+const insertMembers = (tx: ChainTx, by: string, id: string, people: readonly string[]) =>
   tx.trx
     .insertInto('group_members')
     .values(
@@ -263,7 +287,7 @@ const insertMembers = (tx: ChainTx, caller: Caller, id: string, people: readonly
         group_id: id,
         organization_id: tx.organizationId,
         user_id,
-        added_by: caller.userId,
+        added_by: by,
         added_at: tx.now,
       })),
     )
@@ -293,12 +317,12 @@ type GroupEvent = 'created' | 'updated' | 'deleted' | 'member_added' | 'member_r
 /** Policies name groups, so each change makes a new version of the policy. */
 function appendGroupEvent(
   tx: ChainTx,
-  caller: Caller,
+  actor: Actor,
   verb: GroupEvent,
   metadata: AuditMetadata<`group.${GroupEvent}`>,
 ): void {
   tx.policyChanged()
-  tx.append({ eventType: `group.${verb}`, action: verb, actor: actorOf(caller), metadata })
+  tx.append({ eventType: `group.${verb}`, action: verb, actor, metadata })
 }
 
 const groupView = (row: Selectable<GroupsTable> & { readonly member_count: number }): GroupView => ({

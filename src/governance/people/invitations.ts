@@ -325,18 +325,15 @@ const noInvitation = () => new DomainError('not_found', 'there is no such invita
 const isMember = () =>
   new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/** A personal organization can have only one member. */
-async function requireShared(tx: ChainTx): Promise<string> {
+/** Returns its name. Throws `conflict` for a personal organization, which can have only one member. */
+export async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
     .select(['name', 'personal'])
     .where('id', '=', tx.organizationId)
     .executeTakeFirstOrThrow()
   if (personal)
-    throw new DomainError(
-      'conflict',
-      'a personal organization has one member: create another organization and invite there',
-    )
+    throw new DomainError('conflict', 'a personal organization has one member: create another organization')
   return name
 }
 

@@ -115,7 +115,21 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
   })
 }
 
-/** The caller has checked that an owner is left. */
+/** Not by an invitation. The caller has checked that the person is no member. */
+export async function joinWithoutInvitation(
+  tx: ChainTx,
+  userId: string,
+  role: Role,
+  actor: Actor,
+): Promise<void> {
+  await tx.trx
+    .insertInto('memberships')
+    .values({ organization_id: tx.organizationId, user_id: userId, role })
+    .execute()
+  tx.append({ eventType: 'member.joined', action: 'join', actor, metadata: { member_id: userId, role } })
+}
+
+/** The caller has checked that an owner is left. Sign-ins with the organization's provider end: they act only here. */
 export async function endMembership(
   tx: ChainTx,
   userId: string,
@@ -130,6 +144,8 @@ export async function endMembership(
     .where('user_id', '=', userId)
     .execute()
   const ended = await endAllOf(tx, userId)
+  await sql`delete from auth_sessions
+    where user_id = ${userId} and provider_organization = ${tx.organizationId}`.execute(tx.trx)
   await revokeConnectionsOf(tx, userId, 'all', actor)
   appendMemberEvent(tx, actor, type, {
     member_id: userId,

@@ -1,7 +1,6 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { newId } from '../../contract/ids.ts'
 import { inOneLine } from '../../policy/text.ts'
 import type { Role } from '../../policy/types.ts'
 import { asciiDomain, isOfDomain } from '../../shared/sign-up-setting.ts'
@@ -12,8 +11,9 @@ import { roleUnderLock } from '../access/recheck.ts'
 import type { OpenedWith } from '../access/second-factor.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
-import { mostGroupMembers } from '../people/groups.ts'
-import { endMembership, giveRole, isLastOwner } from '../people/members.ts'
+import { mostGroupMembers, putIntoGroup, takeOutOfGroup } from '../people/groups.ts'
+import { endMembership, giveRole, isLastOwner, joinWithoutInvitation } from '../people/members.ts'
+import { addConfirmedPerson } from '../people/sign-up.ts'
 import { providerBinding } from '../sealing/bindings.ts'
 import { authorizationUrl, claimsOf, discover, ProviderTrouble, SignInDenied, type Claims } from './oidc.ts'
 import { findProvider, provenDomains, redirectUri, type ProviderRow } from './provider.ts'
@@ -231,13 +231,13 @@ async function enter(
       'the domain of your address there is not proven for this organization: ask an owner to add it to the sign-in',
     )
   const known = await findIdentity(tx, provider, given.subject)
-  const userId = known ?? (await findPerson(context, tx, provider, given, person))
+  const userId = known ?? (await findPerson(tx, provider, given, person))
   const before = userId === null ? null : await roleUnderLock(tx, userId)
   const role = roleOf(provider, given.groups, before)
   if (role === null) return loseRole(tx, userId, before)
-  const id = userId ?? (await addPerson(context, tx, given))
+  const id = userId ?? (await addConfirmedPerson(tx, context.config.people, given))
   if (known === null) await link(tx, provider, given.subject, id, before !== null)
-  if (before === null) await join(tx, id, role)
+  if (before === null) await joinWithoutInvitation(tx, id, role, actor)
   else if (before !== role && !(before === 'owner' && (await isLastOwner(tx, id))))
     await giveRole(tx, { userId: id, before, role }, actor)
   await setGroups(tx, provider, given.groups, id)
@@ -286,7 +286,6 @@ async function loseRole(tx: ChainTx, userId: string | null, before: Role | null)
  * whoever is signed in to it in the same browser. Throws `conflict`.
  */
 async function findPerson(
-  { config }: Entering,
   tx: ChainTx,
   provider: ProviderRow,
   { email }: Given,
@@ -297,15 +296,7 @@ async function findPerson(
     .select(['id', 'email_verified'])
     .where((eb) => eb(eb.fn<string>('lower', ['email']), '=', email))
     .executeTakeFirst()
-  if (user === undefined) {
-    const { signUp } = config.people
-    const mayJoin = signUp.mode === 'domain' ? isOfDomain(email, signUp.domains) : signUp.mode !== 'closed'
-    if (mayJoin) return null
-    throw new DomainError(
-      'conflict',
-      'this installation accepts no new account for this address (`SIGN_UP`): ask its operator',
-    )
-  }
+  if (user === undefined) return null
   if (!user.email_verified)
     throw new DomainError(
       'conflict',
@@ -349,28 +340,9 @@ async function setGroups(
   )
   for (const { id, name, inside, members } of rows) {
     if (wanted.has(name) === inside || (!inside && members >= mostGroupMembers)) continue
-    await (
-      inside
-        ? sql`delete from group_members where group_id = ${id} and user_id = ${userId}`
-        : sql`insert into group_members (group_id, organization_id, user_id, added_by, added_at)
-            values (${id}, ${tx.organizationId}, ${userId}, ${userId}, ${tx.now})`
-    ).execute(tx.trx)
-    tx.policyChanged()
-    const verb = inside ? 'member_removed' : 'member_added'
-    tx.append({
-      eventType: `group.${verb}`,
-      action: verb,
-      actor,
-      metadata: { group_id: id, name, member_id: userId },
-    })
+    if (inside) await takeOutOfGroup(tx, { id, name }, userId, actor)
+    else await putIntoGroup(tx, { id, name }, userId, { by: userId, actor })
   }
-}
-
-async function addPerson({ config }: Entering, tx: ChainTx, { email, name }: Given): Promise<string> {
-  const id = newId('user')
-  const invited = config.people.signUp.mode === 'invited'
-  await tx.trx.insertInto('users').values({ id, email, name, email_verified: true, invited }).execute()
-  return id
 }
 
 async function link(
@@ -391,14 +363,6 @@ async function link(
       actor,
       metadata: { member_id: userId, issuer },
     })
-}
-
-async function join(tx: ChainTx, userId: string, role: Role): Promise<void> {
-  await tx.trx
-    .insertInto('memberships')
-    .values({ organization_id: tx.organizationId, user_id: userId, role })
-    .execute()
-  tx.append({ eventType: 'member.joined', action: 'join', actor, metadata: { member_id: userId, role } })
 }
 
 /** A refusal of the provider, or trouble with it, as callers see it. */

@@ -15,6 +15,7 @@ import type { Context } from '../context.ts'
 import { DomainError, errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
+import { requireShared } from '../people/invitations.ts'
 import { newVersion, providerBinding } from '../sealing/bindings.ts'
 
 /* The provider of an organization, as its owners set it, and the mail domains whose people it signs in. */
@@ -265,16 +266,6 @@ function readDomains(given: readonly string[]): string[] {
     throw errorAt('validation_error', `domains.${index}`, 'is not a mail domain such as `acme.com`')
   })
   return [...new Set(domains)].sort()
-}
-
-async function requireShared(tx: ChainTx): Promise<void> {
-  const { personal } = await tx.trx
-    .selectFrom('organizations')
-    .select('personal')
-    .where('id', '=', tx.organizationId)
-    .executeTakeFirstOrThrow()
-  if (personal)
-    throw new DomainError('conflict', 'a personal organization has one member: create another organization')
 }
 
 /** A domain that stays keeps its proof. */

@@ -16,7 +16,8 @@ import { DomainError, errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { owned } from '../page.ts'
-import { endMembership, isLastOwner } from '../people/members.ts'
+import { endMembership, isLastOwner, joinWithoutInvitation } from '../people/members.ts'
+import { addConfirmedPerson } from '../people/sign-up.ts'
 import { findProvider, provenDomains } from './provider.ts'
 
 /* The directory of a company adds and removes people (SCIM 2.0), with a token of the organization. */
@@ -275,11 +276,7 @@ export async function addScimUser(
         'userName',
         'an account with this address exists: the person joins by an invitation, or by a sign-in with the provider',
       )
-    if (context.config.people.signUp.mode === 'closed')
-      throw errorAt('conflict', 'userName', 'this installation accepts no new accounts: ask its operator')
-    const id = newId('user')
-    const invited = context.config.people.signUp.mode === 'invited'
-    await tx.trx.insertInto('users').values({ id, email, name, email_verified: true, invited }).execute()
+    const id = await addConfirmedPerson(tx, context.config.people, { email, name })
     await keep(tx, id, externalId)
     if (active) await join(tx, id)
     return readScimUser(tx.trx, tx.organizationId, id)
@@ -347,14 +344,10 @@ async function keep(tx: ChainTx, userId: string, externalId: string | null): Pro
 
 async function join(tx: ChainTx, userId: string): Promise<void> {
   const role = (await findProvider(tx.trx, tx.organizationId))?.default_role ?? 'viewer'
-  await tx.trx
-    .insertInto('memberships')
-    .values({ organization_id: tx.organizationId, user_id: userId, role })
-    .execute()
-  tx.append({ eventType: 'member.joined', action: 'join', actor, metadata: { member_id: userId, role } })
+  await joinWithoutInvitation(tx, userId, role, actor)
 }
 
-/** The membership, and with it the weight of votes; sessions of the provider; keys of this organization. */
+/** The membership, and with it the weight of votes, and the keys of this organization. */
 async function endAll(tx: ChainTx, userId: string): Promise<void> {
   if ((await roleUnderLock(tx, userId)) === 'owner' && (await isLastOwner(tx, userId)))
     throw errorAt(
@@ -363,8 +356,6 @@ async function endAll(tx: ChainTx, userId: string): Promise<void> {
       'the last owner cannot be removed: make another member an owner first',
     )
   await endMembership(tx, userId, 'member.removed', actor)
-  await sql`delete from auth_sessions
-    where user_id = ${userId} and provider_organization = ${tx.organizationId}`.execute(tx.trx)
   const keys = await tx.trx
     .updateTable('api_keys')
     .set({ revoked_at: tx.now })

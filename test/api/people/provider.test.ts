@@ -299,7 +299,7 @@ describe('groups of the provider', () => {
     company.people.get(subject)!['groups'] = ['others']
     expect((await signIn(email)).answer.status).toBe(403)
     expect(await roleOf(email)).toBeNull()
-    expect((await browser.send('GET', `/organizations/${organizationId}/rules`)).status).toBe(404)
+    expect((await browser.send('GET', `/organizations/${organizationId}/rules`)).status).toBe(401)
     // The same subject comes back as the same person.
     company.people.get(subject)!['groups'] = ['finance']
     expect((await signIn(email)).answer.status).toBe(200)
