@@ -17,7 +17,13 @@ import { statusOf } from './errors.ts'
 const stateCookie = 'provider_state'
 const begunBody = z.object({ email: z.string().max(254), place: z.string().max(500).default('/console/') })
 const text = z.string().max(8_192).optional()
-const answerQuery = z.looseObject({ state: text, code: text, iss: text, error: text })
+const answerQuery = z.looseObject({
+  organization: z.string().max(100),
+  state: text,
+  code: text,
+  iss: text,
+  error: text,
+})
 
 export function providerSignIn(context: Context) {
   return {
@@ -41,10 +47,13 @@ export function providerSignIn(context: Context) {
           const cookie = (await ctx.getSignedCookie(name, ctx.context.secret)) || null
           ctx.setCookie(name, '', { ...attributes, maxAge: 0 })
           const answer = new URLSearchParams()
-          for (const [key, value] of Object.entries(ctx.query))
+          const { organization: organizationId, ...sent } = ctx.query
+          for (const [key, value] of Object.entries(sent))
             if (typeof value === 'string') answer.append(key, value)
           const person = provenPerson(await getSessionFromCtx(ctx, { disableRefresh: true }))
-          const entered = await told(() => finishProviderSignIn(context, answer, cookie, person))
+          const entered = await told(() =>
+            finishProviderSignIn(context, { organizationId, answer, cookie, person }),
+          )
           const { internalAdapter } = ctx.context
           const user = await internalAdapter.findUserById(entered.userId)
           if (user === null) throw new APIError('UNAUTHORIZED', { message: 'the account is gone' })

@@ -5,8 +5,8 @@ export const homePath = '/console/'
 export const signInPath = '/console/sign-in'
 /** Asks for the address, whose domain names the provider. */
 export const providerSignInPath = '/console/sign-in/provider'
-/** The provider sends the browser back to this page. */
-export const providerAnswerPath = '/console/sign-in/answer'
+/** The provider of the organization sends the browser back to this page. */
+export const providerAnswerPath = '/console/sign-in/answer/:id'
 export const signUpPath = '/console/sign-up'
 /** Sets a new password with `?token=`. Without a token, sends a mail with such a link. */
 export const resetPath = '/console/reset-password'

@@ -55,7 +55,7 @@ const open = [
   '/console/sign-in',
   '/console/sign-in/code',
   '/console/sign-in/provider',
-  '/console/sign-in/answer',
+  '/console/sign-in/answer/:id',
   '/console/sign-up',
   '/console/reset-password',
   `/console/reset-password?${token}`,

@@ -115,7 +115,9 @@ export interface LyingProvider {
   /** The claims of the next ID token, over the honest ones. `undefined` leaves a claim out. */
   claims: Record<string, unknown>
   /** The secrets that clients sent for codes. */
-  readonly secrets: string[]
+  secrets: string[]
+  /** Whether its answers name it (`iss`). */
+  sendsIssuer: boolean
   /** How the next ID token is signed: with another key, or with the client’s secret. */
   signedWith: 'own' | 'other' | 'secret'
   /** Signs a logout token with these claims over the honest ones. */
@@ -148,7 +150,7 @@ export async function startLyingProvider(
         response_types_supported: ['code'],
         subject_types_supported: ['public'],
         id_token_signing_alg_values_supported: ['RS256', 'HS256'],
-        authorization_response_iss_parameter_supported: true,
+        authorization_response_iss_parameter_supported: server.sendsIssuer,
       })
     if (path === '/jwks') return send({ keys: [jwk] })
     const [, sent = ''] = Buffer.from((request.headers.authorization ?? '').slice(6), 'base64')
@@ -186,6 +188,7 @@ export async function startLyingProvider(
     url,
     claims: {},
     secrets: [],
+    sendsIssuer: true,
     signedWith: 'own',
     logoutToken: (claims) => sign({ ...times(), jti: 'j', ...claims }),
     answerTo(address) {

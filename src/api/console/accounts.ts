@@ -221,7 +221,9 @@ export function providerPages({ context, services: { auth }, get, post }: OpenPa
     return show(toProviderPage(url))
   })
   get(providerAnswerPath, async ({ request, response, show }) => {
-    const given = await auth.get(request, `/sign-in/provider/answer?${queryOf(request).toString()}`)
+    const query = queryOf(request)
+    query.set('organization', String(request.params['id']))
+    const given = await auth.get(request, `/sign-in/provider/answer?${query.toString()}`)
     if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
     const problem = await refusalOf(given, response, 403)
     if (problem !== null) return show(providerSignInPage({ place: homePath, email: '', problem }))

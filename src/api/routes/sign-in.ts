@@ -138,7 +138,7 @@ export const signInRoutes = [
       answers: {
         200: {
           provider: exampleProvider,
-          redirect_uri: 'https://countersign.acme.com/console/sign-in/answer',
+          redirect_uri: `https://countersign.acme.com/console/sign-in/answer/${story.organization}`,
           backchannel_logout_uri: `https://countersign.acme.com/api/v1/organizations/${story.organization}/sign-in/logout`,
         },
       },
@@ -147,7 +147,7 @@ export const signInRoutes = [
     handle: async ({ context, caller }) =>
       ok({
         provider: await readProvider(context.db, caller.organizationId),
-        redirect_uri: redirectUri(context.config),
+        redirect_uri: redirectUri(context.config, caller.organizationId),
         backchannel_logout_uri: logoutUri(context.config, caller.organizationId),
       }),
   }),

@@ -42,7 +42,7 @@ export async function beginProviderSignIn(
   const state = randomBytes(32).toString('base64url')
   const url = await asDomainErrors(async () => {
     const server = await discover(context.outgoing, provider.issuer)
-    return authorizationUrl(server, client, secretsOf(context, state), email)
+    return authorizationUrl(server, client, secretsOf(context, provider, state), email)
   })
   await context.db
     .insertInto('sign_in_attempts')
@@ -79,18 +79,33 @@ async function providerOfAddress({ db }: Entering, email: string): Promise<Provi
 const hashOf = (state: string): string => createHash('sha256').update(state).digest('hex')
 
 /** Nobody without the state and the key of the service can make them, so they need not be stored. */
-function secretsOf({ config }: Entering, state: string) {
+function secretsOf({ config }: Entering, { organization_id: organizationId }: ProviderRow, state: string) {
   const made = (what: string): string =>
     createHmac('sha256', config.sessionSecret)
       .update(JSON.stringify(['sign-in', what, state]))
       .digest('base64url')
-  return { state, nonce: made('nonce'), verifier: made('verifier'), redirectUri: redirectUri(config) }
+  return {
+    state,
+    nonce: made('nonce'),
+    verifier: made('verifier'),
+    redirectUri: redirectUri(config, organizationId),
+  }
 }
 
 /** Whoever is signed in by password in the same browser. */
 export interface ProvenPerson {
   readonly userId: string
   readonly email: string
+}
+
+/** What a browser brings back from a provider. */
+export interface Brought {
+  /** Whose address it was sent to. */
+  readonly organizationId: string
+  readonly answer: URLSearchParams
+  /** The state that it keeps. */
+  readonly cookie: string | null
+  readonly person: ProvenPerson | null
 }
 
 export interface Entered {
@@ -104,28 +119,27 @@ export interface Entered {
 }
 
 /**
- * Takes the answer that a browser brings. Each state is accepted once, because its row is deleted first, and only with
- * the cookie of the browser that began. Then, under the lock of the organization’s chain: finds or links the person,
+ * Takes the answer that a browser brings. Each state is accepted once, because its row is deleted first, only with the
+ * cookie of the browser that began, and only at the address of its organization: another provider that sends the browser
+ * to this one would otherwise get the code of this one. Then, under the lock of the organization’s chain: finds or links the person,
  * and sets the role that the provider’s groups give. Throws `not_found`, `insufficient_role`, `conflict`, `unavailable`.
  */
 export async function finishProviderSignIn(
   context: Entering,
-  answer: URLSearchParams,
-  cookie: string | null,
-  person: ProvenPerson | null,
+  { organizationId, answer, cookie, person }: Brought,
 ): Promise<Entered> {
   const state = answer.get('state') ?? ''
   const attempt = state === '' || cookie !== state ? null : await takeAttempt(context, state)
   const provider = attempt === null ? null : await findProvider(context.db, attempt.organization_id)
-  if (attempt === null || provider === null) throw ended()
+  if (attempt === null || provider === null || attempt.organization_id !== organizationId) throw ended()
   // The owner has changed the provider meanwhile. A code must not go to another one.
   if (provider.issuer !== attempt.issuer || provider.client_id !== attempt.client_id) throw ended()
-  const { organization_id: organizationId, issuer } = provider
+  const { issuer } = provider
   const binding = providerBinding(organizationId, provider.secret_version)
   const secret = await context.sealer.open(binding, provider.client_secret_sealed)
   const client = { issuer, clientId: provider.client_id, secret }
   const claims = await asDomainErrors(() =>
-    claimsOf(context.outgoing, client, { answer, ...secretsOf(context, state) }),
+    claimsOf(context.outgoing, client, { answer, ...secretsOf(context, provider, state) }),
   )
   const { sub: subject } = claims
   if (subject.length > mostSubject) throw refused('your provider sent no usable name for you (`sub`)')

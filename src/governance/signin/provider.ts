@@ -55,7 +55,9 @@ export interface ProviderView {
 
 export type ProviderRow = Selectable<SignInProvidersTable>
 
-export const redirectUri = (config: Config): string => `${publicBase(config)}${providerAnswerPath}`
+/** One for each organization: no other provider can send the browser to it with a code of this one. */
+export const redirectUri = (config: Config, organizationId: string): string =>
+  `${publicBase(config)}${providerAnswerPath.replace(':id', organizationId)}`
 export const logoutUri = (config: Config, organizationId: string): string =>
   `${publicBase(config)}/api/v1/organizations/${organizationId}/sign-in/logout`
 

@@ -17,6 +17,7 @@ import { codeOf, useServer } from '../use-server.ts'
 /* People sign in with the provider of their company: a real one, and one that lies. */
 
 const publicUrl = 'http://127.0.0.1:9'
+const answerPath = (organization: string) => providerAnswerPath.replace(':id', organization)
 let server: TestServer
 let names: NameServer
 let company: CompanyProvider
@@ -26,7 +27,7 @@ const { ours, personOf } = useServer(
     server = started
     organizationId = server.identities.organization_id
     const logout = `${server.base}/api/v1/organizations/${organizationId}/sign-in/logout`
-    company = await startCompanyProvider(`${publicUrl}${providerAnswerPath}`, logout)
+    company = await startCompanyProvider(`${publicUrl}${answerPath(organizationId)}`, logout)
   },
   { PUBLIC_URL: publicUrl },
   { resolveTxt: (name) => textsOf(names.resolver, name) },
@@ -89,9 +90,15 @@ async function signIn(
 ): Promise<{ answer: Answer; browser: Browser }> {
   const begun = await browser.auth('sign-in/provider', { email, place: '/console/runs' })
   expect(begun.status).toBe(200)
-  const { search } = await company.signIn(begun.body.url)
-  return { answer: await browser.send('GET', `/api/auth/sign-in/provider/answer${search}`), browser }
+  return { answer: await bring(browser, await company.signIn(begun.body.url)), browser }
 }
+
+/** As the page does to which the provider sent the browser. */
+const answerOf = ({ pathname, searchParams }: URL): string => {
+  searchParams.set('organization', pathname.slice(answerPath('').length))
+  return `/api/auth/sign-in/provider/answer?${searchParams.toString()}`
+}
+const bring = (browser: Browser, back: URL) => browser.send('GET', answerOf(back))
 
 const me = async (browser: Browser) => (await browser.send('GET', '/me')).body
 const roleOf = async (email: string): Promise<string | null> => {
@@ -263,8 +270,8 @@ describe('a first sign-in', () => {
     const cookie = await factorCookie(server.context, other.owner.userId)
     const browser = new Browser(server)
     const begun = await browser.auth('sign-in/provider', { email })
-    const { search } = await company.signIn(begun.body.url)
-    const linked = await server.call(null, 'GET', `/api/auth/sign-in/provider/answer${search}`, undefined, {
+    const back = await company.signIn(begun.body.url)
+    const linked = await server.call(null, 'GET', answerOf(back), undefined, {
       cookie: `${browser.cookie}; ${cookie}`,
       origin: server.base,
     })
@@ -523,7 +530,7 @@ describe('an answer of the provider is refused', () => {
   const email = 'liar@acme.example'
   beforeEach(async () => {
     liar ??= await startLyingProvider(company.client, { sub: 'liar', email, email_verified: true })
-    Object.assign(liar, { claims: {}, signedWith: 'own' })
+    Object.assign(liar, { claims: {}, signedWith: 'own', secrets: [], sendsIssuer: true })
     await save({ issuer: liar.url, default_role: 'member' })
     await prove()
   })
@@ -531,8 +538,6 @@ describe('an answer of the provider is refused', () => {
 
   const begin = async (browser: Browser) =>
     (await browser.auth('sign-in/provider', { email })).body.url as string
-  const bring = (browser: Browser, { search }: URL) =>
-    browser.send('GET', `/api/auth/sign-in/provider/answer${search}`)
   const whole = async (): Promise<Answer> => {
     const browser = new Browser(server)
     return bring(browser, liar.answerTo(await begin(browser)))
@@ -574,15 +579,20 @@ describe('an answer of the provider is refused', () => {
     const again = liar.answerTo(await begin(browser))
     const { cookie } = browser
     expect((await bring(browser, again)).status).toBe(200)
-    const replayed = await server.call(
-      null,
-      'GET',
-      `/api/auth/sign-in/provider/answer${again.search}`,
-      undefined,
-      { cookie },
-    )
+    const replayed = await server.call(null, 'GET', answerOf(again), undefined, { cookie })
     expect(replayed.status).toBe(404)
     expect((await bring(new Browser(server), back)).status).toBe(404)
+  })
+
+  test('with a code that another provider had sent to the address of its own organization', async () => {
+    const browser = new Browser(server)
+    const back = liar.answerTo(await begin(browser))
+    back.searchParams.delete('iss')
+    liar.sendsIssuer = false
+    const { id } = await addOrganization(server.context)
+    const theirs = new URL(back)
+    theirs.pathname = answerPath(id)
+    expect([(await bring(browser, theirs)).status, liar.secrets]).toEqual([404, []])
   })
 
   test('with the `iss` of another provider', async () => {
