@@ -51,6 +51,7 @@ const versionShape = {
   change: z.enum(['created', 'updated', 'deleted']),
   restored_from: z.int().nullable().describe('the version whose body was taken again'),
   created_by: id,
+  created_by_email: z.string(),
   created_at: time,
 }
 const versionSummary = named('PolicyVersion', versionShape)

@@ -1,5 +1,13 @@
 import type { ComponentChild } from 'preact'
-import { groupsPath, homePath, inboxPath, keysPath, peoplePath } from '../contract/pages.ts'
+import {
+  groupsPath,
+  homePath,
+  inboxPath,
+  keysPath,
+  peoplePath,
+  providerPath,
+  rulesPath,
+} from '../contract/pages.ts'
 import { seatWords, type Seat } from '../policy/seats.ts'
 import type { Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
@@ -30,21 +38,26 @@ export const organizationOf = ({ person }: PersonsVisit, { form }: { readonly fo
 export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
   person.organizations.find(({ id }) => id === organizationId)?.role ?? null
 
-const places = [
+/** The lowest role that can use the page. `rare`: in the menu, so that the others fit into one line of a phone. */
+type Place = readonly [path: string, name: string, least: Role, rare?: 'rare']
+const places: readonly Place[] = [
   [inboxPath, 'Approvals', 'member'],
   ['/console/runs', 'Runs', 'viewer'],
   ['/console/sessions', 'Agents', 'member'],
-  [keysPath, 'Keys', 'viewer'],
-  [groupsPath, 'Groups', 'admin'],
-  [peoplePath, 'People', 'owner'],
-] as const
+  [keysPath, 'Keys', 'viewer', 'rare'],
+  [rulesPath, 'Rules', 'member', 'rare'],
+  [groupsPath, 'Groups', 'admin', 'rare'],
+  [peoplePath, 'People', 'owner', 'rare'],
+  [providerPath, 'Company sign-in', 'owner', 'rare'],
+]
 
 /** A person without an organization gets the lists of a member. A viewer who is in a group decides approvals too. */
 export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
   places.filter(
     ([path, , least]) =>
-      hasRole(organization?.role ?? 'member', least) ||
-      (path === inboxPath && (organization?.groups.length ?? 0) > 0),
+      (hasRole(organization?.role ?? 'member', least) ||
+        (path === inboxPath && (organization?.groups.length ?? 0) > 0)) &&
+      (path !== providerPath || organization?.personal === false),
   )
 
 export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath
@@ -166,6 +179,8 @@ type Part<T, Field extends keyof T> = keyof T extends Field ? T : Pick<T, Field>
 export type ApprovalView = AnswerOf<'GET /approvals/{id}'>
 export type RunView = AnswerOf<'GET /runs/{id}'>
 export type RuleView = AnswerOf<'GET /organizations/{id}/rules/{rule}'>
+/** As a version keeps it. */
+export type RuleBody = Omit<RuleView, 'id' | 'organization_id' | 'created_by' | 'created_at' | 'updated_at'>
 export type StepView = RunView['steps'][number]
 export type WaitingView = RunView['waiting_for'][number]
 export type ReceiptView = AnswerOf<'GET /runs/{id}/authorization'>

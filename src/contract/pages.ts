@@ -17,6 +17,8 @@ export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
 export const inboxPath = '/console/approvals'
 export const keysPath = '/console/keys'
+/** The rules, for members; admins change them. */
+export const rulesPath = '/console/rules'
 export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
 /** The provider with which people sign in, for owners. */

@@ -42,6 +42,9 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/keys/:id': [404, 404, 404, 200],
   '/console/people': [403, 403, 403, 200],
   '/console/provider': [403, 403, 403, 200],
+  '/console/rules': [403, 200, 200, 200],
+  '/console/rules/new': [403, 403, 200, 200],
+  '/console/rules/:id': [403, 200, 200, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
@@ -81,12 +84,18 @@ beforeAll(async () => {
     `/organizations/${server.identities.organization_id}/groups`,
     { name: 'finance', members: [server.identities.users.member.user_id] },
   )
+  const rules = await server.call(
+    server.identities.users.owner.api_key,
+    'GET',
+    `/organizations/${server.identities.organization_id}/rules`,
+  )
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
     sessions: session,
     keys: owner.body.key_id,
     groups: group.body.id,
+    rules: rules.body.data[0].id,
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)

@@ -1,12 +1,13 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { groupsPath } from '../../contract/pages.ts'
+import { groupsPath, rulesPath } from '../../contract/pages.ts'
+import { seatsOf } from '../../policy/seats.ts'
 import { Confirm, empty, Field, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
-import { hasRole, type Form, type PersonsVisit, type Result, type Shown } from '../visit.ts'
+import { hasRole, type Form, type PersonsVisit, type Result, type RuleView, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 
 /* `/console/groups`: admins see who is in which group, and owners change it. */
@@ -139,6 +140,7 @@ export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Pr
   })
   if (!read.ok) return problemPage(read, visit.place)
   const group = read.body
+  const rules = await rulesOf(visit, group.name)
   const path = `${groupsPath}/${group.id}`
   return {
     status: filled.problem?.status ?? 200,
@@ -172,11 +174,43 @@ export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Pr
             />
           )}
         </section>
+        <Rules rules={rules} />
         {mayChange(visit) ? <Change visit={visit} path={path} group={group} filled={filled} /> : onlyOwners}
       </article>
     ),
   }
 }
+
+/** Of the newest 200 rules, those that ask the group. */
+async function rulesOf(visit: PersonsVisit, name: string): Promise<readonly RuleView[]> {
+  const listed = await visit.api.call('GET /organizations/{id}/rules', {
+    params: { id: idOf(visit) },
+    query: { limit: '200' },
+  })
+  const all = listed.ok ? listed.body.data : []
+  return all.filter((rule) => seatsOf(rule).some((seat) => 'group' in seat && seat.group === name))
+}
+
+const Rules = ({ rules }: { rules: readonly RuleView[] }) => (
+  <section class="stack" aria-labelledby="rules">
+    <h2 id="rules">What it decides</h2>
+    {rules.length === 0 ? (
+      <Empty title="No rule asks this group.">
+        An admin or owner names it in <a href={rulesPath}>a rule</a>.
+      </Empty>
+    ) : (
+      <ul class="bullets">
+        {rules.map(({ id, name }) => (
+          <li>
+            <a href={`${rulesPath}/${id}`}>
+              <Words text={name} most={200} />
+            </a>
+          </li>
+        ))}
+      </ul>
+    )}
+  </section>
+)
 
 function memberRow(member: GroupDetail['members'][number], group: GroupDetail, visit: PersonsVisit) {
   const { user_id: id, email, role, added_at: at } = member

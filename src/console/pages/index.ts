@@ -1,4 +1,4 @@
-import { homePath, providerPath } from '../../contract/pages.ts'
+import { homePath, providerPath, rulesPath } from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
@@ -8,6 +8,8 @@ import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
+import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
+import { changeRules, rulesPage } from './rules.tsx'
 import { changeRun, runPage } from './run.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
@@ -67,6 +69,21 @@ export const pages: readonly PageRoute[] = [
     path: providerPath,
     get: (visit) => providerPage(visit),
     post: (visit, form) => changeProvider(visit, form),
+  },
+  {
+    path: rulesPath,
+    get: (visit) => rulesPage(visit),
+    post: (visit, form) => changeRules(visit, form),
+  },
+  {
+    path: '/console/rules/new',
+    get: (visit) => newRulePage(visit),
+    post: (visit, form) => createRule(visit, form),
+  },
+  {
+    path: '/console/rules/:id',
+    get: (visit) => rulePage(visit),
+    post: (visit, form) => changeRule(visit, form),
   },
   { path: '/console/runs', get: (visit) => runsPage(visit) },
   {

@@ -153,6 +153,38 @@ export function Select(props: {
   )
 }
 
+/** Check boxes with one name. */
+export function Checks(props: {
+  readonly name: string
+  readonly label: string
+  /** Value and text. */
+  readonly options: readonly (readonly [string, string])[]
+  readonly checked: readonly string[]
+  readonly help?: string
+  readonly filled?: Filled
+  readonly children?: ComponentChildren
+}) {
+  const { name, label, options, help, filled = empty, children } = props
+  const wrong = problemsAt(filled, name)
+  const checked = filled.form?.getAll(name) ?? props.checked
+  return (
+    <fieldset id={name} class="checks stack" tabindex={-1} {...marksOf(name, wrong, help)}>
+      <legend>{label}</legend>
+      <Wrong name={name} wrong={wrong} />
+      <div class="check-group">
+        {options.map(([value, words]) => (
+          <label class="check">
+            <input type="checkbox" name={name} value={value} checked={checked.includes(value)} />
+            {words}
+          </label>
+        ))}
+      </div>
+      {children}
+      <Help name={name} help={help} />
+    </fieldset>
+  )
+}
+
 /** A button for an action that ends something. It unfolds the question, so it needs no script. */
 export function Confirm(props: {
   readonly action: string

@@ -40,7 +40,6 @@ export function document(page: Page, frame: Frame): string {
 }
 
 function Header({ frame: { person, token, place } }: { readonly frame: Frame }) {
-  const shown = person === null ? [] : placesOf(person)
   return (
     <header class="top">
       <a class="brand" href={homePath}>
@@ -49,13 +48,7 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
       </a>
       {person === null ? null : (
         <>
-          <nav aria-label="Main">
-            {shown.map(([path, name]) => (
-              <a href={path} {...(place.startsWith(path) ? { 'aria-current': 'page' } : {})}>
-                {name}
-              </a>
-            ))}
-          </nav>
+          <Places person={person} place={place} />
           <details class="account">
             <summary>
               <Icon name="person" />
@@ -72,6 +65,34 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
         </>
       )}
     </header>
+  )
+}
+
+/** Fewer are not worth a menu. */
+const fewestFolded = 3
+
+function Places({ person, place }: { person: Person; place: string }) {
+  const shown = placesOf(person)
+  const rare = shown.filter(([, , , each]) => each === 'rare')
+  const folded = rare.length < fewestFolded ? [] : rare
+  const links = (places: typeof shown) =>
+    places.map(([path, name]) => (
+      <a href={path} {...(place.startsWith(path) ? { 'aria-current': 'page' } : {})}>
+        {name}
+      </a>
+    ))
+  return (
+    <nav aria-label="Main">
+      {links(shown.filter((each) => !folded.includes(each)))}
+      {folded.length === 0 ? null : (
+        <details class="places">
+          <summary {...(folded.some(([path]) => place.startsWith(path)) ? { 'aria-current': true } : {})}>
+            Organization
+          </summary>
+          <div class="menu">{links(folded)}</div>
+        </details>
+      )}
+    </nav>
   )
 }
 

@@ -1,4 +1,3 @@
-import type { Selectable } from 'kysely'
 import { deleteOldVersions, forgetDeletedObjects, insertVersion } from '../../db/queries/rules.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { PolicyVersionsTable, VersionedKind } from '../../db/schema/policy.ts'
@@ -33,6 +32,7 @@ export interface VersionSummary {
   /** The version whose body was taken again. */
   readonly restored_from: number | null
   readonly created_by: string
+  readonly created_by_email: string
   readonly created_at: string
 }
 
@@ -94,7 +94,7 @@ export async function listPolicyVersions(
 ): Promise<Page<VersionSummary>> {
   const before = readCursor(cursor, /^[1-9]\d{0,8}$/)
   const rows = await versionsOf(db, organizationId, object)
-    .select(['version', 'change', 'restored_from', 'created_by', 'created_at'])
+    .select(shownColumns)
     .$if(before !== null, (rest) => rest.where('version', '<', Number(before)))
     .orderBy('version', 'desc')
     .limit(limit + 1)
@@ -111,7 +111,7 @@ export async function readPolicyVersion(
 ): Promise<VersionView> {
   const number = versionNumber(version)
   const rows = await versionsOf(db, organizationId, object)
-    .selectAll()
+    .select([...shownColumns, 'body'])
     .where('version', 'in', [number - 1, number])
     .orderBy('version', 'desc')
     .execute()
@@ -135,23 +135,27 @@ export async function bodyToRestore(
 const versionsOf = (db: Db, organizationId: string, { kind, id }: Versioned) =>
   db
     .selectFrom('policy_versions')
+    .innerJoin('users', 'users.id', 'policy_versions.created_by')
     .where('organization_id', '=', organizationId)
     .where('kind', '=', kind)
     .where('object_id', '=', id)
 
-const summaryOf = ({
-  version,
-  change,
-  restored_from,
-  created_by,
-  created_at,
-}: Omit<
-  Selectable<PolicyVersionsTable>,
-  'organization_id' | 'kind' | 'object_id' | 'body'
->): VersionSummary => ({
-  version,
-  change,
-  restored_from,
-  created_by,
-  created_at: created_at.toISOString(),
+const shownColumns = [
+  'version',
+  'change',
+  'restored_from',
+  'created_by',
+  'users.email as created_by_email',
+  'policy_versions.created_at',
+] as const
+
+const summaryOf = (
+  row: Omit<VersionSummary, 'created_at'> & { readonly created_at: Date },
+): VersionSummary => ({
+  version: row.version,
+  change: row.change,
+  restored_from: row.restored_from,
+  created_by: row.created_by,
+  created_by_email: row.created_by_email,
+  created_at: row.created_at.toISOString(),
 })

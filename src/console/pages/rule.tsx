@@ -1,0 +1,308 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { groupsPath, rulesPath } from '../../contract/pages.ts'
+import { seatsOf } from '../../policy/seats.ts'
+import { Confirm, empty, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { actions, Pager, Table } from '../parts/list.tsx'
+import { changesOf, newRule } from '../parts/rule-fields.ts'
+import { offeredIn, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
+import { approversOf, matchesOf, RuleFacts, RuleStatus, RuleVerdict } from '../parts/rule.tsx'
+import { Time } from '../parts/time.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { Message, Words } from '../parts/words.tsx'
+import type { Form, PersonsVisit, Problem, Result, RuleView, Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { mayChange, organizationId } from './rules.tsx'
+
+/* `/console/rules/new` and `/console/rules/:id`: one rule, its form for admins, and its earlier versions. */
+
+type Version = AnswerOf<'GET /organizations/{id}/rules/{rule}/versions'>['data'][number]
+
+const notAdmin: Problem = {
+  status: 403,
+  code: 'insufficient_role',
+  message: 'only admins and owners of an organization make rules',
+}
+
+const Crumbs = () => (
+  <p class="crumbs small">
+    <a href={rulesPath}>Rules</a> /
+  </p>
+)
+
+/** `GET /console/rules/new` */
+export async function newRulePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  if (!mayChange(visit)) return problemPage(notAdmin, visit.place)
+  const offered = await offeredIn(visit, organizationId(visit))
+  return {
+    status: filled.problem?.status ?? 200,
+    title: 'Make a rule',
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <Crumbs />
+          <h1>Make a rule</h1>
+        </header>
+        <Refused filled={filled} fields={ruleLabels} />
+        <PostForm action={`${rulesPath}/new`} token={visit.token} class="card fill">
+          <OnceField />
+          <RuleFields rule={null} offered={offered} filled={filled} />
+          <button class="primary">Make the rule</button>
+        </PostForm>
+      </article>
+    ),
+  }
+}
+
+/** `POST /console/rules/new` */
+export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const made = await visit.api.call('POST /organizations/{id}/rules', {
+    params: { id: organizationId(visit) },
+    body: newRule(form),
+    ...onceOf(form),
+  })
+  if (!made.ok) return newRulePage(visit, { form, problem: made })
+  return { redirect: `${rulesPath}/${made.body.id}?done=create` }
+}
+
+const results: Readonly<Record<string, string>> = {
+  create: 'The rule is saved, and holds from the next call on.',
+  save: 'The rule is saved, and holds from the next call on.',
+  restore: 'The earlier version holds again.',
+}
+
+const Told = ({ result }: { result: string | null }) =>
+  result === null || results[result] === undefined ? null : (
+    <p class="note" role="status">
+      {results[result]}
+    </p>
+  )
+
+/** `GET /console/rules/:id`. Of a deleted rule, the versions are left. */
+export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+  const [id, rule] = [organizationId(visit), visit.params['id'] ?? '']
+  const cursor = visit.query.get('versions')
+  const [found, versions, shown] = await Promise.all([
+    visit.api.call('GET /organizations/{id}/rules/{rule}', { params: { id, rule } }),
+    visit.api.call('GET /organizations/{id}/rules/{rule}/versions', {
+      params: { id, rule },
+      query: { limit: '20', ...(cursor === null ? {} : { cursor }) },
+    }),
+    versionOf(visit, { id, rule }),
+  ])
+  if (!versions.ok) return problemPage(versions, visit.place)
+  const { data, next_cursor: next } = versions.body
+  if (!found.ok && data[0]?.change !== 'deleted') return problemPage(found, visit.place)
+  const saved = found.ok ? found.body : null
+  return {
+    status: filled.problem?.status ?? 200,
+    title: saved?.name ?? 'A deleted rule',
+    main: (
+      <article class="page medium">
+        {saved === null ? <Deleted /> : <Head rule={saved} />}
+        <Refused filled={filled} fields={ruleLabels} />
+        <Told result={visit.query.get('done')} />
+        {shown}
+        {saved === null ? null : mayChange(visit) ? (
+          <Change visit={visit} rule={saved} filled={filled} offered={await offeredIn(visit, id)} />
+        ) : (
+          <section class="card" aria-labelledby="rule">
+            <h2 id="rule">The rule</h2>
+            <RuleFacts rule={saved} />
+            <p class="quiet">An admin or owner changes it.</p>
+          </section>
+        )}
+        <Versions visit={visit} rule={rule} versions={data} isNewest={cursor === null} />
+        <Pager
+          path={`${rulesPath}/${rule}`}
+          chosen={{ versions: cursor ?? undefined }}
+          cursor="versions"
+          next={next}
+          words={{ first: 'Newest versions', next: 'Older versions' }}
+        />
+      </article>
+    ),
+  }
+}
+
+function Head({ rule }: { rule: RuleView }) {
+  const approvers = approversOf(rule)
+  const named = seatsOf(rule).some((seat) => 'group' in seat)
+  return (
+    <header class="headline">
+      <Crumbs />
+      <p class="badges">
+        <RuleVerdict verdict={rule.verdict} />
+        <RuleStatus status={rule.status} />
+      </p>
+      <h1>
+        <Words text={rule.name} most={200} />
+      </h1>
+      <p>
+        <Message text={`It matches a call if ${matchesOf(rule)}`} />
+      </p>
+      {approvers === null ? null : (
+        <p>
+          Who approves: <Message text={approvers} />
+          {named ? (
+            <>
+              {' '}
+              <a href={groupsPath}>See the groups</a>
+            </>
+          ) : null}
+        </p>
+      )}
+    </header>
+  )
+}
+
+const Deleted = () => (
+  <header class="headline">
+    <Crumbs />
+    <h1>A deleted rule</h1>
+    <p>The rule is deleted, and decides nothing any more. An admin or owner can restore a version below.</p>
+  </header>
+)
+
+function Change(props: {
+  visit: PersonsVisit
+  rule: RuleView
+  filled: Filled
+  offered: Awaited<ReturnType<typeof offeredIn>>
+}) {
+  const { visit, rule, filled, offered } = props
+  const path = `${rulesPath}/${rule.id}`
+  return (
+    <>
+      <section class="card" aria-labelledby="change">
+        <h2 id="change">Change it</h2>
+        <PostForm action={path} token={visit.token} class="fill">
+          <input type="hidden" name="seen" value={filled.form?.get('seen') ?? rule.updated_at} />
+          <RuleFields rule={rule} offered={offered} filled={filled} />
+          <button class="primary" name="action" value="save">
+            Save the rule
+          </button>
+        </PostForm>
+      </section>
+      <Confirm
+        action={path}
+        token={visit.token}
+        value="delete"
+        open="Delete the rule …"
+        explanation="From the next call on, it decides nothing. You can restore it from its versions."
+        sure="Delete the rule"
+      />
+    </>
+  )
+}
+
+const changeWords = ({ change, restored_from: from }: Version): string =>
+  from === null ? { created: 'made', updated: 'changed', deleted: 'deleted' }[change] : `as version ${from}`
+
+function Versions(props: {
+  visit: PersonsVisit
+  rule: string
+  versions: readonly Version[]
+  /** Whether the first one holds now. */
+  isNewest: boolean
+}) {
+  const { visit, rule, versions, isNewest } = props
+  const path = `${rulesPath}/${rule}`
+  return (
+    <section class="stack" aria-labelledby="versions">
+      <h2 id="versions">Versions</h2>
+      <Table
+        label="Versions"
+        head={['Version', 'By', 'When', ...(mayChange(visit) ? [actions] : [])]}
+        rows={versions.map((version, index) => [
+          <>
+            <a href={`${path}?version=${version.version}#version`}>{`Version ${version.version}`}</a>{' '}
+            <span class="quiet">{changeWords(version)}</span>
+          </>,
+          <Words text={version.created_by_email} most={254} />,
+          <Time at={version.created_at} now={visit.now} />,
+          ...(mayChange(visit)
+            ? [
+                version.change === 'deleted' || (isNewest && index === 0) ? null : (
+                  <Restore visit={visit} path={path} version={version.version} />
+                ),
+              ]
+            : []),
+        ])}
+      />
+    </section>
+  )
+}
+
+const Restore = ({ visit, path, version }: { visit: PersonsVisit; path: string; version: number }) => (
+  <PostForm action={path} token={visit.token}>
+    <OnceField />
+    <input type="hidden" name="version" value={String(version)} />
+    <button name="action" value="restore">
+      Restore<span class="unseen">{` version ${version}`}</span>
+    </button>
+  </PostForm>
+)
+
+/** The version that the address asks for, in words. */
+async function versionOf({ api, query }: PersonsVisit, params: { id: string; rule: string }) {
+  const version = query.get('version')
+  if (version === null) return null
+  const read = await api.call('GET /organizations/{id}/rules/{rule}/versions/{version}', {
+    params: { ...params, version },
+  })
+  return (
+    <section class="card" id="version" aria-labelledby="version-title">
+      <h2 id="version-title">{`Version ${read.ok ? read.body.version : ''}`}</h2>
+      {!read.ok ? (
+        <p>
+          <Message text={read.message} />
+        </p>
+      ) : read.body.body === null || !('verdict' in read.body.body) ? (
+        <p>The rule was deleted.</p>
+      ) : (
+        <RuleFacts rule={read.body.body} />
+      )}
+    </section>
+  )
+}
+
+/** `POST /console/rules/:id` */
+export async function changeRule(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const action = form.get('action') ?? ''
+  const done = await act(visit, form, action)
+  if (!done.ok) return rulePage(visit, { form: action === 'save' ? form : null, problem: done })
+  return { redirect: `${rulesPath}/${visit.params['id'] ?? ''}?done=${action}` }
+}
+
+async function act(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {
+  const { api } = visit
+  const params = { id: organizationId(visit), rule: visit.params['id'] ?? '' }
+  switch (action) {
+    case 'save': {
+      const present = await api.call('GET /organizations/{id}/rules/{rule}', { params })
+      if (!present.ok) return present
+      if (present.body.updated_at !== form.get('seen')) return changedMeanwhile
+      return api.call('PATCH /organizations/{id}/rules/{rule}', {
+        params,
+        body: changesOf(form, present.body),
+      })
+    }
+    case 'delete':
+      return api.call('DELETE /organizations/{id}/rules/{rule}', { params })
+    case 'restore':
+      return api.call('POST /organizations/{id}/rules/{rule}/versions/{version}/restore', {
+        params: { ...params, version: form.get('version') ?? '' },
+        ...onceOf(form),
+      })
+  }
+  return nothingDone
+}
+
+const changedMeanwhile: Problem & { readonly ok: false } = {
+  ok: false,
+  status: 409,
+  code: 'conflict',
+  message:
+    'the rule was changed meanwhile, and nothing was saved: load the page again, and repeat your change',
+}

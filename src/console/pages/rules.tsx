@@ -1,0 +1,127 @@
+import { rulesPath } from '../../contract/pages.ts'
+import { PostForm } from '../parts/layout.tsx'
+import { Empty, Pager, Table } from '../parts/list.tsx'
+import { approversOf, matchesOf, RuleStatus, RuleVerdict } from '../parts/rule.tsx'
+import { Time } from '../parts/time.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { capital, Message, OrganizationName, Words } from '../parts/words.tsx'
+import { hasRole, type Form, type PersonsVisit, type Problem, type RuleView, type Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+
+/* `/console/rules`: the rules in words. Admins change them. */
+
+export const organizationId = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
+export const mayChange = ({ person }: PersonsVisit): boolean =>
+  hasRole(person.organization?.role ?? null, 'admin')
+
+/** `GET /console/rules` */
+export async function rulesPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
+  const cursor = visit.query.get('cursor') ?? undefined
+  const params = { id: organizationId(visit) }
+  const [listed, settings] = await Promise.all([
+    visit.api.call('GET /organizations/{id}/rules', {
+      params,
+      query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
+    }),
+    mayChange(visit) ? visit.api.call('GET /organizations/{id}/governance', { params }) : null,
+  ])
+  if (!listed.ok) return problemPage(listed, visit.place)
+  const { data, next_cursor: next } = listed.body
+  return {
+    status: refused?.status ?? 200,
+    title: 'Rules',
+    main: (
+      <article class="page">
+        <header class="headline">
+          <div class="split">
+            <h1>Rules</h1>
+            {mayChange(visit) ? (
+              <a class="button primary" href={`${rulesPath}/new`}>
+                Make a rule
+              </a>
+            ) : null}
+          </div>
+          <p class="quiet">
+            <OrganizationName name={visit.person.organization?.name ?? ''} />
+          </p>
+          <p>
+            Every call of a workflow or agent is checked against all rules. The strictest one that matches
+            decides. A call that no rule matches is allowed.
+          </p>
+        </header>
+        {refused === null ? null : (
+          <p class="alert" role="alert">
+            <Message text={refused.message} />
+          </p>
+        )}
+        {settings?.ok === true && !settings.body.approvals_enabled ? <ApprovalsOff visit={visit} /> : null}
+        {data.length === 0 ? (
+          <Empty title="There is no rule yet, so every call is allowed.">
+            A rule names calls, such as mails with confidential data, and says whether they are allowed,
+            denied, or wait until people approve them.{' '}
+            {mayChange(visit) ? (
+              <a href={`${rulesPath}/new`}>Make the first one</a>
+            ) : (
+              'An admin or owner makes one.'
+            )}
+          </Empty>
+        ) : (
+          <Table
+            label="Rules"
+            head={['Name', 'Does', 'Matches a call if', 'Who approves', 'State', 'Changed']}
+            rows={data.map((rule) => rowOf(rule, visit))}
+          />
+        )}
+        <Pager
+          path={rulesPath}
+          chosen={{ cursor }}
+          cursor="cursor"
+          next={next}
+          words={{ first: 'Newest rules', next: 'Older rules' }}
+        />
+      </article>
+    ),
+  }
+}
+
+function rowOf(rule: RuleView, { now }: PersonsVisit) {
+  const approvers = approversOf(rule)
+  return [
+    <a class="item-link" href={`${rulesPath}/${rule.id}`}>
+      <Words text={rule.name} most={200} />
+    </a>,
+    <RuleVerdict verdict={rule.verdict} />,
+    <Message text={matchesOf(rule)} />,
+    approvers === null ? <span class="quiet">–</span> : <Message text={capital(approvers)} />,
+    <RuleStatus status={rule.status} />,
+    <Time at={rule.updated_at} now={now} />,
+  ]
+}
+
+function ApprovalsOff({ visit }: { visit: PersonsVisit }) {
+  return (
+    <section class="note stack" aria-labelledby="off">
+      <h2 id="off">Approvals are off</h2>
+      <p>Until they are on, each call that a rule holds is denied.</p>
+      {visit.person.organization?.role === 'owner' ? (
+        <PostForm action={rulesPath} token={visit.token}>
+          <button class="primary" name="action" value="approvals-on">
+            Turn approvals on
+          </button>
+        </PostForm>
+      ) : (
+        <p>An owner turns them on.</p>
+      )}
+    </section>
+  )
+}
+
+/** `POST /console/rules` */
+export async function changeRules(visit: PersonsVisit, form: Form): Promise<Shown> {
+  if (form.get('action') !== 'approvals-on') return rulesPage(visit, nothingDone)
+  const done = await visit.api.call('PATCH /organizations/{id}/governance', {
+    params: { id: organizationId(visit) },
+    body: { approvals_enabled: true },
+  })
+  return done.ok ? { redirect: rulesPath } : rulesPage(visit, done)
+}

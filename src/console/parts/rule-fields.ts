@@ -1,0 +1,138 @@
+import type { BodyOf } from '../../api/routes/index.ts'
+import { describeCondition, describeLabels } from '../../policy/explain.ts'
+import { mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
+import type { Form, RuleBody } from '../visit.ts'
+
+/* From the fields of a rule's form to the body of a request, and back. */
+
+type Changes = BodyOf<'PATCH /organizations/{id}/rules/{rule}'>
+type NewRule = BodyOf<'POST /organizations/{id}/rules'>
+
+/** Rows for the approvers that are in use, and spare ones. */
+export const rowsFor = (seats: readonly Seat[]): number => Math.min(mostSeats, Math.max(3, seats.length + 1))
+
+/** The value of an option: `admin`, or `group:finance`. */
+export const valueOf = (seat: Seat): string => ('role' in seat ? seat.role : `group:${seat.group}`)
+
+/** Seats of the rows that name somebody. */
+export function seatsIn(form: Form): Seat[] {
+  return Array.from({ length: mostSeats }, (_, row) => row).flatMap((row): Seat[] => {
+    const who = form.get(`approver_${row}`) ?? ''
+    const count = Number(form.get(`count_${row}`) || '1')
+    if (who === '') return []
+    return who.startsWith('group:')
+      ? [{ group: who.slice('group:'.length), count }]
+      : // The route refuses any other role, and names it.
+        [{ role: who as 'admin', count }]
+  })
+}
+
+export const lines = (text: string): string[] =>
+  text
+    .split(/[\s,]+/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+
+/** A rule without approval has none of these. */
+const approvalFields = ['approver', 'approvals_needed', 'approvers', 'expires_after_seconds'] as const
+
+/** What the form says. Fields that it does not show are as in the present rule. undefined: the rule has no such field. */
+function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string, unknown>> {
+  const text = (name: string): string => (form.get(name) ?? '').replaceAll('\r\n', '\n').trim()
+  const list = (given: readonly string[]) => (given.length === 0 ? undefined : given)
+  const { any_of: _, ...others } = present.labels ?? {}
+  const any = list([...new Set([...form.getAll('labels'), ...lines(text('other_labels'))])])
+  const labels = { ...(any === undefined ? {} : { any_of: any }), ...others }
+  const callers = form.get('applies_to') ?? ''
+  const isBoth = callers === '' && present.applies_to?.length === 2
+  return {
+    name: text('name'),
+    description: text('description') === '' && present.description !== '' ? undefined : text('description'),
+    verdict: form.get('verdict') ?? '',
+    status: form.get('status') ?? '',
+    tools: list(lines(text('tools'))),
+    side_effects: list(form.getAll('side_effects')),
+    labels: Object.keys(labels).length === 0 ? undefined : labels,
+    applies_to: isBoth ? present.applies_to : callers === '' ? undefined : [callers],
+    match_all: form.get('match_all') === 'true' ? true : present.match_all === false ? false : undefined,
+    ...approval(form, present),
+  }
+}
+
+function approval(form: Form, present: Partial<RuleBody>): Readonly<Record<string, unknown>> {
+  if (form.get('verdict') !== 'require_approval')
+    return Object.fromEntries(approvalFields.map((field) => [field, undefined]))
+  const seats = seatsIn(form)
+  const before = present.verdict === 'require_approval' ? seatsOf(present) : []
+  if (same(seats, before)) return {}
+  const [only] = seats
+  if (seats.length > 1 || only === undefined)
+    return { approver: undefined, approvals_needed: undefined, approvers: only && seats }
+  return {
+    approver: 'role' in only ? only.role : { group: only.group },
+    approvals_needed: only.count,
+    approvers: undefined,
+  }
+}
+
+const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
+
+export const newRule = (form: Form): NewRule =>
+  Object.fromEntries(
+    Object.entries(wanted(form, {})).filter(([, value]) => value !== undefined),
+  ) as unknown as NewRule
+
+/** Only the fields that differ. null takes one away. */
+export const changesOf = (form: Form, present: RuleBody): Changes =>
+  Object.fromEntries(
+    Object.entries(wanted(form, present))
+      .filter(([field, value]) => !sameField(value, present[field as keyof RuleBody]))
+      .map(([field, value]) => [field, value ?? null]),
+  )
+
+/** The order of a list means nothing, but for the seats. */
+const sameField = (one: unknown, other: unknown): boolean =>
+  same(sorted(one), sorted(other)) || same(one, other)
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value.toSorted()
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, each]) => [name, sorted(each)]),
+  )
+}
+
+const shown = new Set([
+  ...['id', 'organization_id', 'created_by', 'created_at', 'updated_at'],
+  ...[
+    'name',
+    'description',
+    'verdict',
+    'status',
+    'tools',
+    'side_effects',
+    'labels',
+    'applies_to',
+    'match_all',
+    'params',
+  ],
+  ...['approver', 'approvals_needed', 'approvers'],
+])
+
+/** Fields for which pages have no words. */
+export const othersOf = (rule: RuleBody): (readonly [string, string])[] =>
+  Object.entries(rule).flatMap(([name, value]) =>
+    shown.has(name) || value === undefined ? [] : [[name, JSON.stringify(value)] as const],
+  )
+
+/** Parts of the rule that the form does not show, in words: it keeps them. */
+export const keptOf = (rule: RuleBody): (readonly [string, string])[] => [
+  ...(['all_of', 'none_of'] as const).flatMap((which) => {
+    const words = describeLabels(rule, which)
+    return words === null ? [] : [[`labels.${which}`, words] as const]
+  }),
+  ...(rule.params ?? []).map((each) => ['params', describeCondition(each)] as const),
+  ...othersOf(rule),
+]

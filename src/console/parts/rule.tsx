@@ -1,0 +1,72 @@
+import { describeConditions } from '../../policy/explain.ts'
+import { seatsOf, seatWords } from '../../policy/seats.ts'
+import type { RuleBody } from '../visit.ts'
+import { othersOf } from './rule-fields.ts'
+import { Badge, type Tone } from './state.tsx'
+import { Facts } from './values.tsx'
+import { Message, Words } from './words.tsx'
+
+/* A rule in words. */
+
+const verdicts: Readonly<Record<RuleBody['verdict'], readonly [Tone, string]>> = {
+  allow: ['good', 'Allows'],
+  require_approval: ['hold', 'Holds'],
+  deny: ['bad', 'Denies'],
+}
+
+export function RuleVerdict({ verdict }: Pick<RuleBody, 'verdict'>) {
+  const [tone, word] = verdicts[verdict]
+  return <Badge tone={tone} word={word} />
+}
+
+const states: Readonly<Record<RuleBody['status'], readonly [Tone, string]>> = {
+  active: ['go', 'Active'],
+  shadow: ['off', 'Shadow: decides nothing'],
+  inactive: ['off', 'Inactive'],
+}
+
+export function RuleStatus({ status }: Pick<RuleBody, 'status'>) {
+  const [tone, word] = states[status]
+  return <Badge tone={tone} word={word} />
+}
+
+/** Which calls the rule matches: "the tool matches `Bash`". */
+export const matchesOf = (rule: RuleBody): string => {
+  const [only, other] = rule.applies_to ?? []
+  const callers = only === undefined || other !== undefined ? '' : ` (calls of ${only})`
+  return `${describeConditions(rule)}${callers}`
+}
+
+/** Null unless the rule holds calls. */
+export const approversOf = (rule: RuleBody): string | null =>
+  rule.verdict === 'require_approval' ? seatWords(seatsOf(rule)) : null
+
+export function RuleFacts({ rule }: { rule: RuleBody }) {
+  const { description = '' } = rule
+  const approvers = approversOf(rule)
+  const others = othersOf(rule)
+  return (
+    <Facts
+      facts={[
+        ['Name', <Words text={rule.name} />],
+        ['What it is for', description === '' ? null : <Words text={description} most={2_000} />],
+        ['Verdict', <RuleVerdict verdict={rule.verdict} />],
+        ['State', <RuleStatus status={rule.status} />],
+        ['It matches a call if', <Message text={matchesOf(rule)} />],
+        ['Who approves', approvers === null ? null : <Message text={approvers} />],
+        ['Also', others.length === 0 ? null : <Also parts={others} />],
+      ]}
+    />
+  )
+}
+
+/** Parts of a rule by their names in the API. */
+export const Also = ({ parts }: { parts: ReturnType<typeof othersOf> }) => (
+  <ul class="bullets">
+    {parts.map(([name, words]) => (
+      <li>
+        <code>{name}</code>: <Message text={words} />
+      </li>
+    ))}
+  </ul>
+)

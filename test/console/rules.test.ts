@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { inBrowser } from '../support/chromium.ts'
+import { signedInAt, violations } from './support.ts'
+
+/* `/console/rules`: an admin makes, changes, deletes and restores a rule; others read them. */
+
+let home: PagesHome
+beforeAll(async () => {
+  home = await startPages()
+})
+afterAll(() => home?.server.close())
+
+const path = '/console/rules'
+const phone = { viewport: { width: 390, height: 844 } }
+const rules = () => `/organizations/${home.server.identities.organization_id}/rules`
+const named = async (name: string) => {
+  const { body } = await home.call('admin', 'GET', rules())
+  return body.data.find((each: { name: string }) => each.name === name)
+}
+const organization = () => `/organizations/${home.server.identities.organization_id}`
+
+/** Chooses who approves, a line for each. */
+async function choose(page: Page, approvers: readonly string[]): Promise<void> {
+  for (const [row, name] of approvers.entries())
+    await page.getByLabel(`Who approves, line ${row + 1}`).selectOption({ label: name })
+}
+
+describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+  inBrowser('an admin makes a rule, changes, deletes and restores it', async () => {
+    await home.call('owner', 'POST', `${organization()}/groups`, { name: 'finance' })
+    await home.call('owner', 'POST', `${organization()}/groups`, { name: 'legal' })
+    const name = `confidential mails ${javaScriptEnabled}`
+    const { page } = await signedInAt(home.server, 'approver', path, { ...phone, javaScriptEnabled })
+    await page.getByRole('link', { name: 'Make a rule' }).click()
+    await page.getByLabel('Name', { exact: true }).fill(name)
+    await page.getByLabel('Tools').fill('mail_sned')
+    await page.getByLabel('confidential', { exact: true }).check()
+    await choose(page, ['group finance', 'group legal'])
+    await page.getByRole('button', { name: 'Make the rule' }).click()
+    await page.getByRole('alert').getByRole('link', { name: 'Tools' }).waitFor()
+    expect(await page.getByLabel('Tools').getAttribute('aria-invalid')).toBe('true')
+    expect(await page.getByLabel('confidential', { exact: true }).isChecked()).toBe(true)
+    await page.getByLabel('Tools').fill('mail_send')
+    await page.getByRole('button', { name: 'Make the rule' }).click()
+    await page.getByText('The rule is saved').waitFor()
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    const made = await named(name)
+    expect(made).toMatchObject({
+      verdict: 'require_approval',
+      tools: ['mail_send'],
+      labels: { any_of: ['confidential'] },
+      approvers: [
+        { group: 'finance', count: 1 },
+        { group: 'legal', count: 1 },
+      ],
+    })
+
+    await page.getByLabel('State').selectOption('shadow')
+    await page.getByRole('button', { name: 'Save the rule' }).click()
+    await page.getByText('The rule is saved').waitFor()
+    const { updated_at: _, ...before } = made
+    expect(await named(name)).toEqual({ ...before, status: 'shadow', updated_at: expect.any(String) })
+
+    await page.locator('summary', { hasText: 'Delete the rule' }).click()
+    await page.getByRole('button', { name: 'Delete the rule', exact: true }).click()
+    await page.getByRole('heading', { name: 'A deleted rule' }).waitFor()
+    expect(await named(name)).toBeUndefined()
+    await page.getByRole('link', { name: 'Version 1', exact: true }).click()
+    await page.getByText('1 member of finance and 1 member of legal').waitFor()
+    await page.getByRole('button', { name: 'Restore version 1' }).click()
+    await page.getByText('The earlier version holds again').waitFor()
+    expect(await named(name)).toMatchObject({ id: made.id, status: 'active' })
+    expect(await page.locator('main').textContent()).toContain(home.server.identities.users.approver.email)
+    await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+  })
+})
+
+describe('a form', () => {
+  /** With everything that the form does not show. */
+  const odd = {
+    name: 'odd',
+    verdict: 'require_approval',
+    tools: ['mail_send'],
+    labels: { any_of: ['pii'], none_of: ['public'] },
+    params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
+    applies_to: ['agents', 'workflows'],
+    approver: 'owner',
+    approvals_needed: 2,
+    expires_after_seconds: 3_600,
+  }
+  /** The fields of the form as a browser sends it. */
+  async function formOf(id: string): Promise<[string, string][]> {
+    const { page } = await signedInAt(home.server, 'approver', `${path}/${id}`, { javaScriptEnabled: false })
+    const fields = await page.evaluate(
+      `[...new FormData(document.querySelector('form:has([name=seen])')).entries()]`,
+    )
+    const own = (fields as [string, string][]).filter(([name]) => name !== 'token')
+    return [...own, ['token', await home.tokenOf('/console/account', 'approver')], ['action', 'save']]
+  }
+  const send = async (id: string, fields: [string, string][]) => home.post(`${path}/${id}`, fields)
+
+  inBrowser('changes only what the person has changed, and keeps what it does not show', async () => {
+    const { body: made } = await home.call('admin', 'POST', rules(), odd)
+    const fields = await formOf(made.id)
+    expect((await send(made.id, fields)).status).toBe(303)
+    expect(await named('odd')).toEqual({ ...made, updated_at: expect.any(String) })
+
+    const renamed = (await formOf(made.id)).map(([key, value]): [string, string] =>
+      key === 'count_0' ? [key, '1'] : [key, value],
+    )
+    await send(made.id, renamed)
+    expect(await named('odd')).toEqual({ ...made, approvals_needed: 1, updated_at: expect.any(String) })
+    // The rule has changed since the form was loaded.
+    const late = await send(made.id, renamed)
+    expect([late.status, (await late.text()).includes('changed meanwhile')]).toEqual([409, true])
+
+    const denying = (await formOf(made.id)).map(([key, value]): [string, string] =>
+      key === 'verdict' ? [key, 'deny'] : [key, value],
+    )
+    expect((await send(made.id, denying)).status).toBe(303)
+    const { approver: _, approvals_needed: __, expires_after_seconds: ___, ...rest } = made
+    expect(await named('odd')).toEqual({ ...rest, verdict: 'deny', updated_at: expect.any(String) })
+    await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+  })
+})
+
+test('a member reads a rule and its versions, and changes nothing', async () => {
+  const { body: made } = await home.call('admin', 'POST', rules(), {
+    name: 'seen',
+    verdict: 'deny',
+    tools: ['Bash'],
+  })
+  const one = `${path}/${made.id}`
+  const text = await home.main(one, 'member')
+  expect(['An admin or owner changes it', 'Version 1', '<button'].map((each) => text.includes(each))).toEqual(
+    [true, true, false],
+  )
+  const token = await home.tokenOf('/console/account', 'member')
+  const cookie = await home.cookieOf('member')
+  const fields = { token, seen: made.updated_at, name: 'other', verdict: 'allow', status: 'active' }
+  for (const [place, action] of [
+    [one, 'save'],
+    [one, 'delete'],
+    [`${path}/new`, ''],
+    [path, 'approvals-on'],
+  ] as const)
+    expect((await home.post(place, { ...fields, action }, {}, cookie)).status).toBe(403)
+  expect(await named('seen')).toEqual(made)
+  await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+})
+
+test('while approvals are off, the page says so, and an owner turns them on', async () => {
+  await home.settings({ approvals_enabled: false })
+  expect(await home.main(path, 'approver')).toContain('An owner turns them on')
+  const token = await home.tokenOf(path, 'owner')
+  await home.post(path, { token, action: 'approvals-on' }, {}, await home.cookieOf('owner'))
+  expect(await home.main(path, 'owner')).not.toContain('Approvals are off')
+})
