@@ -21,6 +21,8 @@ import { isOneLine } from '../policy/text.ts'
 export const providerBegin = '/sign-in/provider'
 /** Where the sign-in library gets the answer of a provider. */
 export const providerAnswer = '/sign-in/provider/answer'
+/** Where the provider says that a person has signed out there. */
+export const providerLogout = '/sign-in/provider/logout'
 
 /** They first read a password, a sign-in that waits for its second factor, or an older session. */
 const opening: ReadonlySet<string> = new Set([
@@ -95,6 +97,7 @@ const withoutFactor = new Set([
   '/verify-email',
   providerBegin,
   providerAnswer,
+  providerLogout,
 ])
 /** Whoever runs a provider opens sessions of its people. These must not change the account, which acts elsewhere too. */
 const byProvider: ReadonlySet<string> = new Set(

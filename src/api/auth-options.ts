@@ -65,6 +65,8 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
   '/sign-in/provider': { window: 60, max: 20 },
   '/sign-in/provider/answer': { window: 60, max: 20 },
+  // One provider sends them for many people, and does not try again.
+  '/sign-in/provider/logout': { window: 60, max: 300 },
 }
 
 /** The accepted values of the `Origin` header. `own` is the address to which the request was sent. */

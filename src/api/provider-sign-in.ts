@@ -5,8 +5,15 @@ import { z } from 'zod'
 import { isWithFactor } from '../governance/access/second-factor.ts'
 import type { Context } from '../governance/context.ts'
 import { DomainError } from '../governance/errors.ts'
-import { beginProviderSignIn, finishProviderSignIn, type ProvenPerson } from '../governance/signin/enter.ts'
-import { providerAnswer, providerBegin } from './auth-guards.ts'
+import {
+  beginProviderSignIn,
+  ended,
+  finishProviderSignIn,
+  stillHolds,
+  type ProvenPerson,
+} from '../governance/signin/enter.ts'
+import { endBackChannel } from '../governance/signin/logout.ts'
+import { providerAnswer, providerBegin, providerLogout } from './auth-guards.ts'
 import { statusOf } from './errors.ts'
 
 /*
@@ -15,6 +22,7 @@ import { statusOf } from './errors.ts'
  */
 
 const stateCookie = 'provider_state'
+const logoutBody = z.object({ organization: z.string().max(100), token: z.string() })
 const begunBody = z.object({ email: z.string().max(254), place: z.string().max(500).default('/console/') })
 const text = z.string().max(8_192).optional()
 const answerQuery = z.looseObject({
@@ -63,8 +71,20 @@ export function providerSignIn(context: Context) {
             providerSubject: entered.subject,
             providerSession: entered.session,
           })
+          if (!(await stillHolds(context, entered))) {
+            await internalAdapter.deleteSession(session.token)
+            throw asApiError(ended())
+          }
           await setSessionCookie(ctx, { session, user })
           return ctx.json({ place: entered.place, organization_id: entered.organizationId })
+        },
+      ),
+      endProviderSignIn: createAuthEndpoint(
+        providerLogout,
+        { method: 'POST', body: logoutBody },
+        async (ctx) => {
+          await told(() => endBackChannel(context, ctx.body.organization, ctx.body.token))
+          return ctx.json({})
         },
       ),
     },
@@ -87,8 +107,9 @@ async function told<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof DomainError)) throw error
-    const { code, message } = error
-    throw new APIError(statusOf[code], { code: code.toUpperCase(), message })
+    throw error instanceof DomainError ? asApiError(error) : error
   }
 }
+
+const asApiError = ({ code, message }: DomainError): APIError =>
+  new APIError(statusOf[code], { code: code.toUpperCase(), message })

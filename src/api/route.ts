@@ -192,7 +192,7 @@ interface AskRoute<
 
 interface PublicRoute<Key extends RouteKey, R extends Responses> extends Described<R> {
   readonly key: Key
-  open(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
+  open(context: Context, services: Mounted, request: Request, response: Response): Promise<Answer | null>
 }
 
 export interface Route extends Described {
@@ -213,7 +213,7 @@ export interface Route extends Described {
   handle?(call: Call): Promise<Answer>
   head?(call: Call, response: Response): Promise<void>
   stream?(call: Call, request: Request, response: Response): Promise<void>
-  open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
+  open?(context: Context, services: Mounted, request: Request, response: Response): Promise<Answer | null>
 }
 
 /** A route that is not public. */

@@ -280,8 +280,12 @@ export const auditEvents = {
     metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number, groups: list },
   },
   'member.identity_linked': {
-    when: 'A member signs in with the organization’s provider for the first time.',
+    when: 'A person signs in with the organization’s provider for the first time.',
     metadata: { member_id: text, issuer: text },
+  },
+  'member.identity_unlinked': {
+    when: 'An owner unlinks the person whom the provider names from a member.',
+    metadata: { member_id: text, issuer: text, ended_sessions: number },
   },
   'sign_in.provider_saved': {
     when: 'An owner sets the provider with which people sign in.',
@@ -294,6 +298,10 @@ export const auditEvents = {
   'sign_in.domain_proven': {
     when: 'A mail domain is proven to belong to the organization: by DNS, or by the operator.',
     metadata: { domain: text, proven_by: text },
+  },
+  'scim_user.changed': {
+    when: 'The directory (SCIM) adds a person, gives them another id, or forgets them.',
+    metadata: { member_id: text, before: object, after: object },
   },
   'scim_token.created': {
     when: 'An owner makes a token for the directory of the company (SCIM).',

@@ -118,6 +118,8 @@ export interface LyingProvider {
   secrets: string[]
   /** Whether its answers name it (`iss`). */
   sendsIssuer: boolean
+  /** How often somebody has asked for its keys. */
+  keysRead: number
   /** How the next ID token is signed: with another key, or with the client’s secret. */
   signedWith: 'own' | 'other' | 'secret'
   /** Signs a logout token with these claims over the honest ones. */
@@ -152,7 +154,10 @@ export async function startLyingProvider(
         id_token_signing_alg_values_supported: ['RS256', 'HS256'],
         authorization_response_iss_parameter_supported: server.sendsIssuer,
       })
-    if (path === '/jwks') return send({ keys: [jwk] })
+    if (path === '/jwks') {
+      server.keysRead += 1
+      return send({ keys: [jwk] })
+    }
     const [, sent = ''] = Buffer.from((request.headers.authorization ?? '').slice(6), 'base64')
       .toString()
       .split(':')
@@ -189,6 +194,7 @@ export async function startLyingProvider(
     claims: {},
     secrets: [],
     sendsIssuer: true,
+    keysRead: 0,
     signedWith: 'own',
     logoutToken: (claims) => sign({ ...times(), jti: 'j', ...claims }),
     answerTo(address) {

@@ -11,7 +11,7 @@ import {
   type NewInvitation,
 } from '../../governance/people/invitations.ts'
 import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
-import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
+import { changeRole, listMembers, removeMember, unlinkIdentity } from '../../governance/people/members.ts'
 import { invitationMail } from '../auth-options.ts'
 import { invitationPath } from '../../contract/pages.ts'
 import { mostInvited } from '../../contract/plan-limits.ts'
@@ -144,6 +144,7 @@ const member = named('Member', {
     .string()
     .nullable()
     .describe('the code of the error, if the newest message to the account has failed'),
+  company_sign_in: z.boolean().describe('whether a person of the provider is linked to the member'),
   joined_at: time,
 })
 
@@ -238,6 +239,16 @@ export const memberRoutes = [
     summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
     responses: { 204: null },
     handle: ({ context, caller, params }) => done(removeMember(context, caller, params.user)),
+  }),
+  route({
+    key: 'DELETE /organizations/{id}/members/{user}/sign-in',
+    needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
+    inner: [oneMember],
+    audit: ['member.identity_unlinked'],
+    summary: 'Unlink the person of the provider from a member; sessions that the provider opened end',
+    description: 'The next sign-in with the provider and the address of the member links again.',
+    responses: { 204: null },
+    handle: ({ context, caller, params }) => done(unlinkIdentity(context, caller, params.user)),
   }),
   route({
     key: 'PUT /organizations/{id}/members/{user}/accounts/slack',

@@ -1,6 +1,5 @@
 import { Resolver } from 'node:dns/promises'
 import { z } from 'zod'
-import { endBackChannel } from '../../governance/signin/logout.ts'
 import { discover } from '../../governance/signin/oidc.ts'
 import { asDomainErrors } from '../../governance/signin/enter.ts'
 import {
@@ -21,6 +20,7 @@ import {
 } from '../../governance/signin/scim.ts'
 import { nameField, textField } from '../../policy/text.ts'
 import { readBytes } from '../body-bytes.ts'
+import { providerLogout } from '../auth-guards.ts'
 import { ApiError } from '../errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { objects } from '../objects.ts'
@@ -221,14 +221,27 @@ export const signInRoutes = [
     summary: 'Where the provider says that a person signed out (OpenID Connect Back-Channel Logout 1.0)',
     description: 'A form with `logout_token`, signed by the provider. Ends the sessions that it names.',
     responses: { 200: null },
-    async open(context, _services, request) {
+    async open(_context, { auth }, request) {
       const body = await readBytes(request, { bytes: 16 * 1024, tooLarge })
       const token = new URLSearchParams(body.whole().toString()).get('logout_token') ?? ''
-      await endBackChannel(context, String(request.params['id']), token)
+      // There it has the limit for each client address.
+      const { answer } = await auth.post(request, providerLogout, {
+        organization: request.params['id'],
+        token,
+      })
+      if (!answer.ok) throw await notEnded(answer)
       return { status: 200, body: undefined }
     },
   }),
 ]
+
+async function notEnded(answer: Response): Promise<ApiError> {
+  const { message } = (await answer.json().catch(() => ({}))) as { message?: unknown }
+  const said = typeof message === 'string' ? message : '`logout_token` cannot be read'
+  const wait = Number(answer.headers.get('x-retry-after') ?? 1)
+  if (answer.status === 429) return new ApiError('rate_limited', said, [], wait)
+  return new ApiError(answer.status === 503 ? 'unavailable' : 'bad_request', said)
+}
 
 const tooLarge = (): ApiError => new ApiError('too_large', 'the form is larger than 16 kB')
 

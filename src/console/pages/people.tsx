@@ -108,6 +108,7 @@ function Pages(props: { visit: PersonsVisit; name: 'members' | 'invitations'; ne
 const results = {
   members: {
     role: 'The role is changed. It holds at once, everywhere.',
+    unlink: 'The company sign-in is unlinked. The next one with the same address links again.',
     remove: 'The person is no member any more. Their keys and sessions here are refused.',
     withdraw: 'The invitation is withdrawn. Its link does not work any more.',
   },
@@ -140,6 +141,7 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
     second_factor: hasFactor,
     slack_account: slack,
     slack_problem: failed,
+    company_sign_in: isLinked,
   } = member
   const isSelf = id === visit.person.user.id
   const hidden = [
@@ -181,6 +183,18 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
             Save the role
           </button>
         </PostForm>
+        {isLinked ? (
+          <Confirm
+            action={peoplePath}
+            token={visit.token}
+            value="unlink"
+            open="Unlink the company sign-in …"
+            explanation="Sign-ins with the provider end. The next person of the provider with this address is linked."
+            sure="Unlink it"
+          >
+            {hidden}
+          </Confirm>
+        ) : null}
         <Confirm
           action={peoplePath}
           token={visit.token}
@@ -309,6 +323,8 @@ function changeOf({ api }: PersonsVisit, form: Form, id: string): Promise<Result
     case 'role':
       if (role === undefined) break
       return api.call('PATCH /organizations/{id}/members/{user}', { ...member, body: { role } })
+    case 'unlink':
+      return api.call('DELETE /organizations/{id}/members/{user}/sign-in', member)
     case 'remove':
       return api.call('DELETE /organizations/{id}/members/{user}', member)
     case 'withdraw': {

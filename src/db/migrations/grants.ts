@@ -72,6 +72,7 @@ const changeable = [
   'sign_in_attempts',
   'scim_tokens',
   'scim_users',
+  'removed_members',
 ]
 const deletable = [
   'run_events',
@@ -116,6 +117,7 @@ const deletable = [
   'sign_in_attempts',
   'scim_tokens',
   'scim_users',
+  'removed_members',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

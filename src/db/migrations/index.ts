@@ -8,6 +8,7 @@ import { mailsAndLinks } from './0007-mails-and-links.ts'
 import { signInProviders } from './0008-sign-in-providers.ts'
 import { providerGroups } from './0009-provider-groups.ts'
 import { scim } from './0010-scim.ts'
+import { removedMembers } from './0011-removed-members.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -24,6 +25,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0008-sign-in-providers', sql: signInProviders },
   { name: '0009-provider-groups', sql: providerGroups },
   { name: '0010-scim', sql: scim },
+  { name: '0011-removed-members', sql: removedMembers },
 ]
 
 export interface Migration {

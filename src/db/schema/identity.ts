@@ -84,6 +84,11 @@ export interface AccountEventsTable {
   at: Generated<Date>
 }
 
+export interface RemovedMembersTable {
+  organization_id: string
+  user_id: string
+}
+
 export interface MembershipsTable {
   organization_id: string
   user_id: string
@@ -165,6 +170,7 @@ export interface IdentityTables {
   invitations: InvitationsTable
   account_events: AccountEventsTable
   memberships: MembershipsTable
+  removed_members: RemovedMembersTable
   slack_claims: SlackClaimsTable
   groups: GroupsTable
   group_members: GroupMembersTable

@@ -24,6 +24,7 @@ export interface MemberView {
   readonly slack_account: string | null
   /** The error of the newest message there, if that one has failed. */
   readonly slack_problem: string | null
+  readonly company_sign_in: boolean
   readonly joined_at: string
 }
 
@@ -41,6 +42,10 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
       'm.created_at',
     ])
     .select(slackProblem.as('slack_problem'))
+    .select(
+      sql<boolean>`exists (select from sign_in_identities i
+        where i.organization_id = m.organization_id and i.user_id = m.user_id)`.as('company_sign_in'),
+    )
     .where('m.organization_id', '=', caller.organizationId)
     .where(sql<boolean>`not ${isServiceAccount(sql`u.id`)}`)
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
@@ -110,9 +115,41 @@ export async function removeMember(context: Acting, caller: Caller, userId: stri
   await runAs(context, caller, 'org.change', async (tx, now) => {
     if (userId !== caller.userId) requireRole((await now()).role, 'owner')
     if ((await memberIn(tx, userId)) === 'owner') await requireAnotherOwner(tx, userId)
-    const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    await endMembership(tx, userId, type, actorOf(caller))
+    const why = userId === caller.userId ? 'left' : 'removed'
+    await endMembership(tx, userId, why, actorOf(caller))
   })
+}
+
+/**
+ * The next sign-in with the provider looks for the person by address again. Ends the sessions that the provider opened.
+ * Throws `not_found`.
+ */
+export async function unlinkIdentity(context: Acting, caller: Caller, userId: string): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .deleteFrom('sign_in_identities')
+      .where('organization_id', '=', tx.organizationId)
+      .where('user_id', '=', userId)
+      .returning('issuer')
+      .executeTakeFirst()
+    if (row === undefined) throw notFound('sign-in with the provider of', userId)
+    tx.append({
+      eventType: 'member.identity_unlinked',
+      action: 'unlink',
+      actor: actorOf(caller),
+      metadata: {
+        member_id: userId,
+        issuer: row.issuer,
+        ended_sessions: await endProviderSessions(tx, userId),
+      },
+    })
+  })
+}
+
+async function endProviderSessions(tx: ChainTx, userId: string): Promise<number> {
+  const { numAffectedRows } = await sql`delete from auth_sessions
+    where user_id = ${userId} and provider_organization = ${tx.organizationId}`.execute(tx.trx)
+  return Number(numAffectedRows ?? 0n)
 }
 
 /** Not by an invitation. The caller has checked that the person is no member. */
@@ -129,13 +166,11 @@ export async function joinWithoutInvitation(
   tx.append({ eventType: 'member.joined', action: 'join', actor, metadata: { member_id: userId, role } })
 }
 
+/** Whoever was removed does not join again by a sign-in. Who has left does, and who gets a role at the provider again. */
+export type Ending = 'left' | 'removed' | 'without_role'
+
 /** The caller has checked that an owner is left. Sign-ins with the organization's provider end: they act only here. */
-export async function endMembership(
-  tx: ChainTx,
-  userId: string,
-  type: 'member.left' | 'member.removed',
-  actor: Actor,
-): Promise<void> {
+export async function endMembership(tx: ChainTx, userId: string, why: Ending, actor: Actor): Promise<void> {
   const groups = await groupsOf(tx.trx, tx.organizationId, userId)
   if (groups.length > 0) tx.policyChanged()
   await tx.trx
@@ -144,14 +179,33 @@ export async function endMembership(
     .where('user_id', '=', userId)
     .execute()
   const ended = await endAllOf(tx, userId)
-  await sql`delete from auth_sessions
-    where user_id = ${userId} and provider_organization = ${tx.organizationId}`.execute(tx.trx)
+  await endProviderSessions(tx, userId)
   await revokeConnectionsOf(tx, userId, 'all', actor)
-  appendMemberEvent(tx, actor, type, {
+  await noteRemoval(tx, userId, why === 'removed')
+  appendMemberEvent(tx, actor, why === 'left' ? 'member.left' : 'member.removed', {
     member_id: userId,
     ...ended,
     ...(groups.length > 0 ? { groups: groups.map(({ name }) => name) } : {}),
   })
+}
+
+export async function noteRemoval(tx: ChainTx, userId: string, isRemoved: boolean): Promise<void> {
+  const row = { organization_id: tx.organizationId, user_id: userId }
+  await (isRemoved
+    ? tx.trx
+        .insertInto('removed_members')
+        .values(row)
+        .onConflict((conflict) => conflict.doNothing())
+        .execute()
+    : sql`delete from removed_members
+        where organization_id = ${tx.organizationId} and user_id = ${userId}`.execute(tx.trx))
+}
+
+/** Of somebody who is no member: whether an owner or the directory has ended the last membership. */
+export async function wasRemoved(tx: ChainTx, userId: string): Promise<boolean> {
+  const { rows } = await sql`select from removed_members
+    where organization_id = ${tx.organizationId} and user_id = ${userId}`.execute(tx.trx)
+  return rows.length > 0
 }
 
 async function memberIn(tx: ChainTx, userId: string): Promise<Role> {

@@ -12,7 +12,7 @@ import type { OpenedWith } from '../access/second-factor.ts'
 import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { mostGroupMembers, putIntoGroup, takeOutOfGroup } from '../people/groups.ts'
-import { endMembership, giveRole, isLastOwner, joinWithoutInvitation } from '../people/members.ts'
+import { endMembership, giveRole, isLastOwner, joinWithoutInvitation, wasRemoved } from '../people/members.ts'
 import { addConfirmedPerson } from '../people/sign-up.ts'
 import { providerBinding } from '../sealing/bindings.ts'
 import { authorizationUrl, claimsOf, discover, ProviderTrouble, SignInDenied, type Claims } from './oidc.ts'
@@ -116,6 +116,8 @@ export interface Entered {
   readonly subject: string
   /** The provider’s name of its session, which a logout there names. */
   readonly session: string | null
+  readonly issuer: string
+  readonly clientId: string
 }
 
 /**
@@ -142,7 +144,10 @@ export async function finishProviderSignIn(
     claimsOf(context.outgoing, client, { answer, ...secretsOf(context, provider, state) }),
   )
   const { sub: subject } = claims
-  if (subject.length > mostSubject) throw refused('your provider sent no usable name for you (`sub`)')
+  if (!isName(subject)) throw refused('your provider sent no usable name for you (`sub`)')
+  const session = claims['sid'] ?? null
+  if (session !== null && !isName(session))
+    throw refused('your provider sent no usable name for its session (`sid`): ask whoever runs it')
   const given = { subject, email: emailOf(claims), name: nameOf(claims), groups: groupsOf(claims, provider) }
   const outcome = await context.combiner.run(organizationId, 'org.change', (tx) =>
     enter(context, tx, provider, given, person),
@@ -156,12 +161,33 @@ export async function finishProviderSignIn(
     place: attempt.return_to,
     openedWith: hasFactor ? 'provider+factor' : 'provider',
     subject,
-    session: typeof claims['sid'] === 'string' ? claims['sid'].slice(0, mostSubject) : null,
+    session,
+    issuer,
+    clientId: client.clientId,
   }
 }
 
+/**
+ * Whether it still holds, now that its session exists. Whoever has ended it meanwhile could not end this session: it did
+ * not exist. Later changes find it.
+ */
+export async function stillHolds(
+  { combiner }: Pick<Context, 'combiner'>,
+  { userId, organizationId, subject, issuer, clientId }: Entered,
+): Promise<boolean> {
+  return combiner.run(organizationId, 'org.change', async ({ trx }) => {
+    const { rows } = await sql`select from memberships m
+      join sign_in_providers p on p.organization_id = m.organization_id
+      join sign_in_identities i on i.organization_id = m.organization_id and i.user_id = m.user_id
+      where m.organization_id = ${organizationId} and m.user_id = ${userId}
+        and p.issuer = ${issuer} and p.client_id = ${clientId} and i.subject = ${subject}`.execute(trx)
+    return rows.length > 0
+  })
+}
+
 /** OpenID Connect allows no longer subject. */
-const mostSubject = 255
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= 255 && !value.includes('\u0000')
 
 async function takeAttempt({ db }: Entering, state: string) {
   const row = await db
@@ -174,7 +200,7 @@ async function takeAttempt({ db }: Entering, state: string) {
 }
 
 /** The same for every reason, so that nobody learns about other sign-ins. */
-const ended = (): DomainError =>
+export const ended = (): DomainError =>
   new DomainError('not_found', 'this sign-in has ended, was used, or began in another browser: begin again')
 
 const refused = (message: string): DomainError => new DomainError('insufficient_role', message)
@@ -247,16 +273,26 @@ async function enter(
   const known = await findIdentity(tx, provider, given.subject)
   const userId = known ?? (await findPerson(tx, provider, given, person))
   const before = userId === null ? null : await roleUnderLock(tx, userId)
-  const role = roleOf(provider, given.groups, before)
-  if (role === null) return loseRole(tx, userId, before)
+  if (userId !== null && before === null && (await wasRemoved(tx, userId))) throw removed()
+  // An organization without an owner could never be changed again.
+  const isKept = userId !== null && before === 'owner' && (await isLastOwner(tx, userId))
+  const role = isKept ? 'owner' : roleOf(provider, given.groups, before)
+  if (role === null) {
+    if (userId !== null && before !== null) await endMembership(tx, userId, 'without_role', actor)
+    return { refusal: noRole() }
+  }
   const id = userId ?? (await addConfirmedPerson(tx, context.config.people, given))
-  if (known === null) await link(tx, provider, given.subject, id, before !== null)
   if (before === null) await joinWithoutInvitation(tx, id, role, actor)
-  else if (before !== role && !(before === 'owner' && (await isLastOwner(tx, id))))
-    await giveRole(tx, { userId: id, before, role }, actor)
+  else if (before !== role) await giveRole(tx, { userId: id, before, role }, actor)
+  if (known === null) await link(tx, provider, given.subject, id)
   await setGroups(tx, provider, given.groups, id)
   return { userId: id }
 }
+
+const removed = (): DomainError =>
+  refused(
+    'an owner or the directory of this organization has removed you, and a sign-in brings nobody back: ask an owner for an invitation',
+  )
 
 async function findIdentity(tx: ChainTx, { issuer }: ProviderRow, subject: string): Promise<string | null> {
   const row = await tx.trx
@@ -285,14 +321,6 @@ function roleOf(
 
 const noRole = (): DomainError =>
   refused('your groups at the provider give you no role here: ask an owner of your organization')
-
-/** The last owner stays: an organization without one could never be changed again. */
-async function loseRole(tx: ChainTx, userId: string | null, before: Role | null): Promise<Outcome> {
-  if (userId === null || before === null) return { refusal: noRole() }
-  if (before === 'owner' && (await isLastOwner(tx, userId))) return { userId }
-  await endMembership(tx, userId, 'member.removed', actor)
-  return { refusal: noRole() }
-}
 
 /**
  * The account with this address, for a subject that signs in for the first time; null if there is none. An account is
@@ -359,24 +387,17 @@ async function setGroups(
   }
 }
 
-async function link(
-  tx: ChainTx,
-  { issuer }: ProviderRow,
-  subject: string,
-  userId: string,
-  isMember: boolean,
-): Promise<void> {
+async function link(tx: ChainTx, { issuer }: ProviderRow, subject: string, userId: string): Promise<void> {
   await tx.trx
     .insertInto('sign_in_identities')
     .values({ organization_id: tx.organizationId, issuer, subject, user_id: userId, linked_at: tx.now })
     .execute()
-  if (isMember)
-    tx.append({
-      eventType: 'member.identity_linked',
-      action: 'link',
-      actor,
-      metadata: { member_id: userId, issuer },
-    })
+  tx.append({
+    eventType: 'member.identity_linked',
+    action: 'link',
+    actor,
+    metadata: { member_id: userId, issuer },
+  })
 }
 
 /** A refusal of the provider, or trouble with it, as callers see it. */

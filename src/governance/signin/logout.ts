@@ -47,7 +47,9 @@ function namedIn(token: string): Named | null {
   }
 }
 
-/** With both, both must fit. */
+/** With both, both must fit. A session that the provider gave no name is ended by its person. */
 const sessionsOf = (organizationId: string, { subject, session }: Named) => sql`
-  provider_organization = ${organizationId} and (${subject}::text is not null or ${session}::text is not null)
-  and coalesce(provider_subject = ${subject}, true) and coalesce(provider_session = ${session}, ${session}::text is null)`
+  provider_organization = ${organizationId}
+  and (${subject}::text is null or provider_subject = ${subject})
+  and case when ${session}::text is null or provider_session is null then ${subject}::text is not null
+      else provider_session = ${session} end`

@@ -110,7 +110,7 @@ export async function claimsOf(
       expectedNonce: given.nonce,
       requireIdToken: true,
     })
-    const claims = await verified(outgoing, server, clientId, tokens.id_token as string)
+    const claims = await verified(server, clientId, await keysOf(outgoing, server), tokens.id_token as string)
     const { sub } = claims
     if (typeof sub !== 'string') throw new ProviderTrouble('its ID token names nobody')
     return { ...(await userInfo(outgoing, server, client, tokens.access_token, sub)), ...claims, sub }
@@ -139,17 +139,18 @@ async function userInfo(
   return oauth.processUserInfoResponse(server, client, subject, response)
 }
 
-/** Checks signature, issuer, audience and times of a token that the provider signed. Throws ProviderTrouble. */
-async function verified(
-  outgoing: Outgoing,
-  server: Server,
-  clientId: string,
-  token: string,
-): Promise<JWTPayload> {
+type Keys = ReturnType<typeof createLocalJWKSet>
+
+/** Throws ProviderTrouble. */
+async function keysOf(outgoing: Outgoing, server: Server): Promise<Keys> {
   const options = optionsFor(outgoing, server.jwks_uri)
   const response = await options[oauth.customFetch](server.jwks_uri, {})
   if (response.status !== 200) throw new ProviderTrouble('its keys (`jwks_uri`) cannot be read', true)
-  const keys = createLocalJWKSet((await response.json()) as JSONWebKeySet)
+  return createLocalJWKSet((await response.json()) as JSONWebKeySet)
+}
+
+/** Checks signature, issuer, audience and times of a token that the provider signed. */
+async function verified(server: Server, clientId: string, keys: Keys, token: string): Promise<JWTPayload> {
   const { payload } = await jwtVerify(token, keys, {
     issuer: server.issuer,
     audience: clientId,
@@ -160,6 +161,30 @@ async function verified(
   return payload
 }
 
+interface Read {
+  readonly server: Server
+  readonly keys: Keys
+  readonly until: number
+}
+const lately = new WeakMap<Outgoing, Map<string, Read>>()
+const kept = { milliseconds: 60_000, providers: 200 } as const
+
+/** Anybody can send logout tokens, so these cause a request to the provider only once a minute. Throws ProviderTrouble. */
+async function readLately(outgoing: Outgoing, issuer: string): Promise<Read> {
+  const all = lately.get(outgoing) ?? new Map<string, Read>()
+  lately.set(outgoing, all)
+  const found = all.get(issuer)
+  if (found !== undefined && found.until > Date.now()) return found
+  const server = await discover(outgoing, issuer)
+  const keys = await answered(issuer, () => keysOf(outgoing, server))
+  const read = { server, keys, until: Date.now() + kept.milliseconds }
+  all.delete(issuer)
+  all.set(issuer, read)
+  const [oldest] = all.keys()
+  if (all.size > kept.providers && oldest !== undefined) all.delete(oldest)
+  return read
+}
+
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
 
 /** What a logout token of the provider ends (OpenID Connect Back-Channel Logout 1.0). Throws ProviderTrouble. */
@@ -168,9 +193,9 @@ export async function endedBy(
   { issuer, clientId }: OidcClient,
   token: string,
 ): Promise<{ readonly subject: string | null; readonly session: string | null }> {
-  const server = await discover(outgoing, issuer)
+  const { server, keys } = await readLately(outgoing, issuer)
   return answered(issuer, async () => {
-    const { sub, nonce, ...claims } = await verified(outgoing, server, clientId, token)
+    const { sub, nonce, ...claims } = await verified(server, clientId, keys, token)
     const session = typeof claims['sid'] === 'string' ? claims['sid'] : null
     const subject = sub ?? null
     const isLogout = Object.hasOwn(Object(claims['events']), logoutEvent) && nonce === undefined

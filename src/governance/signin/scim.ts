@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
+import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { newId } from '../../contract/ids.ts'
 import { effectiveLimits, type Plan } from '../../contract/plan-limits.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -14,9 +15,10 @@ import type { Actor } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { DomainError, errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
-import { growAs } from '../limits/storage.ts'
+import { exceededEntry, quotaExceeded, type Exceeded } from '../limits/run-quota.ts'
+import { growAs, storageOver } from '../limits/storage.ts'
 import { owned } from '../page.ts'
-import { endMembership, isLastOwner, joinWithoutInvitation } from '../people/members.ts'
+import { endMembership, isLastOwner, joinWithoutInvitation, noteRemoval } from '../people/members.ts'
 import { addConfirmedPerson } from '../people/sign-up.ts'
 import { findProvider, provenDomains } from './provider.ts'
 
@@ -241,6 +243,8 @@ async function asDirectory<T>(
   })
 }
 
+type Added = { readonly user: ScimUser } | { readonly over: Exceeded }
+
 export interface ScimInput {
   readonly userName: string
   readonly name: string
@@ -250,7 +254,8 @@ export interface ScimInput {
 
 /**
  * Adds a person with an address of a proven domain, with the default role of the sign-in or as viewer. An account that
- * exists is somebody’s: they are invited, or sign in with the provider. Throws `conflict`, `validation_error`.
+ * exists is somebody’s: they are invited, or sign in with the provider. Throws `conflict`, `validation_error`,
+ * `quota_exceeded`.
  */
 export async function addScimUser(
   context: Pick<Context, 'combiner' | 'config'>,
@@ -258,7 +263,7 @@ export async function addScimUser(
   { userName, name, externalId, active }: ScimInput,
 ): Promise<ScimUser> {
   const email = userName.toLowerCase()
-  return asDirectory(context, directory, async (tx) => {
+  const added = await asDirectory(context, directory, async (tx): Promise<Added> => {
     if (!isOfDomain(email, await provenDomains(tx)))
       throw errorAt(
         'validation_error',
@@ -276,11 +281,20 @@ export async function addScimUser(
         'userName',
         'an account with this address exists: the person joins by an invitation, or by a sign-in with the provider',
       )
+    const over = storageOver(tx)
+    if (over !== null) {
+      tx.append(exceededEntry(over, 'create', actor))
+      return { over }
+    }
     const id = await addConfirmedPerson(tx, context.config.people, { email, name })
-    await keep(tx, id, externalId)
+    await keep(tx, id, null, externalId)
     if (active) await join(tx, id)
-    return readScimUser(tx.trx, tx.organizationId, id)
+    else await noteRemoval(tx, id, true)
+    return { user: await readScimUser(tx.trx, tx.organizationId, id) }
   })
+  // After the commit, so that the entry of the refusal is saved.
+  if ('over' in added) throw quotaExceeded(added.over)
+  return added.user
 }
 
 /** Throws `not_found`, `conflict` for the last owner. */
@@ -292,7 +306,7 @@ export async function changeScimUser(
 ): Promise<ScimUser> {
   return asDirectory(context, directory, async (tx) => {
     const before = await readScimUser(tx.trx, tx.organizationId, id)
-    await keep(tx, id, externalId === undefined ? before.externalId : externalId)
+    await keep(tx, id, before, externalId === undefined ? before.externalId : externalId)
     if (active === true && !before.active) await join(tx, id)
     if (active === false && before.active) await endAll(tx, id)
     return readScimUser(tx.trx, tx.organizationId, id)
@@ -306,17 +320,27 @@ export async function removeScimUser(
   id: string,
 ): Promise<void> {
   await asDirectory(context, directory, async (tx) => {
-    const { active } = await readScimUser(tx.trx, tx.organizationId, id)
+    const { active, externalId } = await readScimUser(tx.trx, tx.organizationId, id)
     if (active) await endAll(tx, id)
     await tx.trx
       .deleteFrom('scim_users')
       .where('organization_id', '=', tx.organizationId)
       .where('user_id', '=', id)
       .execute()
+    appendPersonEvent(tx, { member_id: id, before: { external_id: externalId } })
   })
 }
 
-async function keep(tx: ChainTx, userId: string, externalId: string | null): Promise<void> {
+const appendPersonEvent = (tx: ChainTx, metadata: AuditMetadata<'scim_user.changed'>): void =>
+  tx.append({ eventType: 'scim_user.changed', action: 'change', actor, metadata })
+
+/** `before` is null for a person who is new. */
+async function keep(
+  tx: ChainTx,
+  userId: string,
+  before: ScimUser | null,
+  externalId: string | null,
+): Promise<void> {
   const other =
     externalId === null
       ? undefined
@@ -340,6 +364,12 @@ async function keep(tx: ChainTx, userId: string, externalId: string | null): Pro
       conflict.columns(['organization_id', 'user_id']).doUpdateSet({ external_id: externalId }),
     )
     .execute()
+  if (before === null || before.externalId !== externalId)
+    appendPersonEvent(tx, {
+      member_id: userId,
+      ...(before === null ? {} : { before: { external_id: before.externalId } }),
+      after: { external_id: externalId },
+    })
 }
 
 async function join(tx: ChainTx, userId: string): Promise<void> {
@@ -355,7 +385,7 @@ async function endAll(tx: ChainTx, userId: string): Promise<void> {
       'active',
       'the last owner cannot be removed: make another member an owner first',
     )
-  await endMembership(tx, userId, 'member.removed', actor)
+  await endMembership(tx, userId, 'removed', actor)
   const keys = await tx.trx
     .updateTable('api_keys')
     .set({ revoked_at: tx.now })

@@ -150,6 +150,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   }),
   'GET /organizations/{id}/scim-tokens': of(200),
   'DELETE /organizations/{id}/scim-tokens/{token}': aboutA('token')(204, (world) => world.scimToken()),
+  'DELETE /organizations/{id}/members/{user}/sign-in': aboutUser(204, (world) => world.linkedMember()),
   'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
     await world.mayClaimSlack()
     return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }

@@ -122,6 +122,18 @@ export class World {
     return domain
   }
 
+  /** A member to whom a person of the provider is linked. */
+  async linkedMember(): Promise<string> {
+    await this.provider()
+    const userId = await this.anotherMember()
+    await this.server.context.pool.query(
+      `insert into sign_in_identities (organization_id, issuer, subject, user_id, linked_at)
+       values ($1, 'http://127.0.0.1:9', $2, $2, now()) on conflict do nothing`,
+      [this.organizationId, userId],
+    )
+    return userId
+  }
+
   /** The only SCIM token of the organization, which has a proven domain. */
   async scimToken(): Promise<string> {
     const { organizationId } = this

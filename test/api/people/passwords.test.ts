@@ -4,11 +4,10 @@ import { createHttpServer } from '../../../src/api/http-server.ts'
 import { createContext } from '../../../src/programs/create-context.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { forgetEndedSignIns } from '../../../src/governance/people/account-events.ts'
-import { until } from '../../stack/until.ts'
-import { asAdmin } from '../../support/postgres.ts'
 import type { SmtpSink } from '../../support/smtp-sink.ts'
 import { Browser } from '../browser.ts'
 import { type Answer, listen, type TestServer } from '../server.ts'
+import { stopped, waiting } from '../stopped.ts'
 import {
   confirmedPerson,
   laterCode,
@@ -30,43 +29,6 @@ useMailingServer((...both) => ([server, sink] = both), { TRUSTED_PROXY_HOSTS: '1
 
 const better = 'a better password'
 const held = { 'user-agent': 'held' }
-
-/** Resolves once this number of database sessions waits for a lock. */
-const waiting = (count: number) =>
-  until(`${count} sessions wait`, async () => {
-    const { rows } = await server.context.pool.query<{ waiting: number }>(
-      `select count(*)::int as waiting from pg_stat_activity
-       where datname = current_database() and wait_event_type = 'Lock'`,
-    )
-    return rows[0]?.waiting === count
-  })
-
-/** Stops each statement of this kind after it has changed a row, until `meanwhile` has ended. */
-async function stopped<T>(
-  { table, kind, when }: { readonly table: string; readonly kind: string; readonly when: string },
-  begin: () => Promise<T>,
-  meanwhile: () => Promise<void>,
-): Promise<T> {
-  const { adminUrl, context } = server
-  const holder = await context.pool.connect()
-  await asAdmin(adminUrl, (admin) =>
-    admin.query(`
-      create or replace function stop_here() returns trigger language plpgsql as $$
-      begin perform pg_advisory_xact_lock(4711); return null; end $$;
-      create trigger stop_here after ${kind} on ${table} for each row when (${when}) execute function stop_here()`),
-  )
-  try {
-    await holder.query('select pg_advisory_lock(4711)')
-    const begun = begin()
-    await waiting(1)
-    await meanwhile()
-    await holder.query('select pg_advisory_unlock(4711)')
-    return await begun
-  } finally {
-    holder.release(true)
-    await asAdmin(adminUrl, (admin) => admin.query(`drop trigger stop_here on ${table}`))
-  }
-}
 
 const newSession = { table: 'auth_sessions', kind: 'insert', when: `new.user_agent = 'held'` }
 const newHalfSignIn = { table: 'auth_verifications', kind: 'insert', when: `new.identifier like '2fa-%'` }
@@ -115,7 +77,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     const change = await changing(person)
     const late = new Browser(server)
     const signIn = () => late.auth('sign-in/email', { email: person.email, password }, held)
-    expect(codeOf(await stopped(newSession, signIn, change))).toEqual(refused)
+    expect(codeOf(await stopped(server, newSession, signIn, change))).toEqual(refused)
     await expectOnlyBetter(person, late)
   })
 
@@ -123,7 +85,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     const person = await confirmedPerson(server)
     const change = await changing(person)
     const late = new Browser(server)
-    await stopped(endedSession, change, async () => {
+    await stopped(server, endedSession, change, async () => {
       expect((await late.signIn(person.email, password)).status).toBe(200)
     })
     await expectOnlyBetter(person, late)
@@ -134,9 +96,9 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     const change = await changing(person)
     const late = new Browser(server)
     let answer: ReturnType<Browser['signIn']> | undefined
-    await stopped(newPassword, change, async () => {
+    await stopped(server, newPassword, change, async () => {
       answer = late.signIn(person.email, password)
-      await waiting(2)
+      await waiting(server, 2)
     })
     expect(await answer).toMatchObject({ status: 401, body: { code: 'PASSWORD_CHANGED' } })
     await expectOnlyBetter(person, late)
@@ -144,7 +106,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
 
   test('ends a sign-in that is about to wait for its second factor', async () => {
     const { email, late, change, proves } = await enrolled()
-    const answer = await stopped(newHalfSignIn, () => late.signIn(email, password), change)
+    const answer = await stopped(server, newHalfSignIn, () => late.signIn(email, password), change)
     expect(codeOf(answer)).toEqual(refused)
     expect(await proves(late)).toBe(401)
   })
@@ -160,7 +122,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     const { halfSignIn, change, backupCode } = await enrolled()
     const half = await halfSignIn()
     const prove = () => half.auth('two-factor/verify-backup-code', backupCode, held)
-    expect(codeOf(await stopped(newSession, prove, change))).toEqual(refused)
+    expect(codeOf(await stopped(server, newSession, prove, change))).toEqual(refused)
     expect((await half.send('GET', '/me')).status).toBe(401)
   })
 
@@ -170,7 +132,7 @@ describe.each(Object.entries(changes))('%s', (_, changeOf) => {
     // The session without the factor keeps the user agent of this session.
     await other.auth('two-factor/verify-backup-code', backupCode, held)
     const disable = () => other.auth('two-factor/disable', { password })
-    expect(codeOf(await stopped(newSession, disable, change))).toEqual(refused)
+    expect(codeOf(await stopped(server, newSession, disable, change))).toEqual(refused)
     expect((await other.send('GET', '/me')).status).toBe(401)
   })
 })
@@ -183,6 +145,7 @@ test('a reset ends an older session that has just proven the second factor', asy
   const code = laterCode(key)
   const withFactor = { table: 'auth_sessions', kind: 'insert', when: `new.opened_with = 'password+totp'` }
   const answer = await stopped(
+    server,
     withFactor,
     () => older.send('POST', '/api/auth/two-factor/verify-totp', { code }),
     async () => expect((await reset()).status).toBe(200),
@@ -202,10 +165,10 @@ test('a change of the password does not undo a reset that was faster', async () 
     await holder.query('select from auth_sessions where user_id = $1 for update', [person.id])
     // Both wait for the sessions, in this order. The change has verified the old password by then.
     const first = reset()
-    await waiting(1)
+    await waiting(server, 1)
     const body = { currentPassword: password, newPassword: 'of a stranger' }
     const second = other.auth('change-password', body)
-    await waiting(2)
+    await waiting(server, 2)
     await holder.query('commit')
     expect((await first).status).toBe(200)
     expect((await second).status).toBe(401)

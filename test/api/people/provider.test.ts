@@ -10,8 +10,9 @@ import {
 } from '../../support/company-provider.ts'
 import { startNameServer, type NameServer } from '../../support/name-server.ts'
 import { Browser } from '../browser.ts'
-import { addKey, addOrganization, addPerson, enrolPeople, factorCookie } from '../fixtures.ts'
+import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, sessionCookie } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
+import { stopped } from '../stopped.ts'
 import { codeOf, useServer } from '../use-server.ts'
 
 /* People sign in with the provider of their company: a real one, and one that lies. */
@@ -230,6 +231,8 @@ describe('a first sign-in', () => {
       actor: { type: 'system', id: 'sign-in provider' },
       metadata: { role: 'member' },
     })
+    const linked = await lastAudit('member.identity_linked')
+    expect(linked.metadata).toMatchObject({ member_id: joined.metadata.member_id, issuer: company.url })
     expect(await lastAudit('session.started')).not.toBeNull()
   })
 
@@ -285,6 +288,111 @@ describe('a first sign-in', () => {
     company.people.set(subject, { email: `new-${email}`, email_verified: true })
     const { browser } = await signIn(email)
     expect((await me(browser)).user.email).toBe(email)
+  })
+})
+
+describe('a person who was removed', () => {
+  beforeEach(async () => {
+    await save({ default_role: 'member' })
+    await prove()
+  })
+  const gone = async (way: 'removed' | 'left') => {
+    const { email } = employ()
+    const { browser } = await signIn(email)
+    const { id } = (await me(browser)).user
+    const path = `/members/${id}`
+    if (way === 'removed') expect((await ours('owner', 'DELETE', path)).status).toBe(204)
+    else expect((await browser.send('DELETE', `/organizations/${organizationId}${path}`)).status).toBe(204)
+    return { email, id }
+  }
+
+  test('does not come back by a sign-in, but by an invitation', async () => {
+    const { email, id } = await gone('removed')
+    const { answer } = await signIn(email)
+    expect([answer.status, answer.body.message]).toEqual([403, expect.stringContaining('an invitation')])
+    expect(await roleOf(email)).toBeNull()
+    const invited = await ours('owner', 'POST', '/invitations', { email, role: 'viewer', send_mail: false })
+    const { token } = invited.body
+    const cookie = await sessionCookie(server.context, id)
+    const headers = { cookie, origin: server.base }
+    const joined = await server.call(null, 'POST', '/invitations/accept', { token }, headers)
+    expect(joined.status).toBe(200)
+    expect((await signIn(email)).answer.status).toBe(200)
+  })
+
+  test('who has left may come back', async () => {
+    const { email } = await gone('left')
+    expect((await signIn(email)).answer.status).toBe(200)
+  })
+
+  test.each([
+    ['is removed', (id: string) => ours('owner', 'DELETE', `/members/${id}`)],
+    ['is unlinked', (id: string) => ours('owner', 'DELETE', `/members/${id}/sign-in`)],
+    ['loses the provider', () => save({ client_id: 'another' })],
+  ])('has no session if the person %s while it is made', async (_, end) => {
+    const { email } = employ()
+    const { browser } = await signIn(email)
+    const { id } = (await me(browser)).user
+    const newSession = { table: 'auth_sessions', kind: 'insert', when: `new.opened_with = 'provider'` }
+    const { answer } = await stopped(
+      server,
+      newSession,
+      () => signIn(email),
+      async () => expect((await end(id)).status).toBeLessThan(300),
+    )
+    expect(answer.status).toBe(404)
+    const { rows } = await server.context.pool.query('select from auth_sessions where user_id = $1', [id])
+    expect(rows).toEqual([])
+  })
+})
+
+describe('an owner unlinks a sign-in', () => {
+  test('which ends its sessions; the next person with the address is linked', async () => {
+    await save({ default_role: 'member' })
+    await prove()
+    const { email } = employ()
+    const { browser } = await signIn(email)
+    const { id } = (await me(browser)).user
+    const linked = async () => {
+      const { data } = (await ours('owner', 'GET', '/members?limit=200')).body
+      return data.find((each: { user_id: string }) => each.user_id === id).company_sign_in
+    }
+    expect(await linked()).toBe(true)
+    const path = `/members/${id}/sign-in`
+    expect(codeOf(await ours('admin', 'DELETE', path))).toBe('403 insufficient_role')
+    expect((await ours('owner', 'DELETE', path)).status).toBe(204)
+    expect((await lastAudit('member.identity_unlinked')).metadata).toMatchObject({
+      member_id: id,
+      issuer: company.url,
+      ended_sessions: 1,
+    })
+    expect((await browser.send('GET', '/me')).status).toBe(401)
+    expect([await linked(), codeOf(await ours('owner', 'DELETE', path))]).toEqual([false, '404 not_found'])
+    employ({ email })
+    expect((await signIn(email)).answer.status).toBe(200)
+  })
+})
+
+describe('one person has one account here', () => {
+  const insert = (table: string, row: object) =>
+    server.context.pool.query(
+      `insert into ${table} select * from jsonb_populate_record(null::${table}, $1)`,
+      [JSON.stringify(row)],
+    )
+
+  test('no two accounts have one subject, or one address in two spellings', async () => {
+    await save({ default_role: 'member' })
+    await prove()
+    const { email } = employ()
+    await signIn(email)
+    const { pool } = server.context
+    const { rows: users } = await pool.query('select * from users where email = $1', [email])
+    const twin = { ...users[0], id: 'usr_01M84JRMXWJCN4SAPKWPR67K5T', email: email.toUpperCase() }
+    await expect(insert('users', twin)).rejects.toThrow('users_email')
+    const { rows } = await pool.query('select * from sign_in_identities')
+    const { userId } = personOf('member')
+    await expect(insert('sign_in_identities', { ...rows[0], user_id: userId })).rejects.toThrow('_pkey')
+    await expect(insert('sign_in_identities', { ...rows[0], subject: 'another' })).rejects.toThrow('user_id')
   })
 })
 
@@ -360,8 +468,12 @@ describe('groups of the provider', () => {
     const { pool } = server.context
     const before = await pool.query('select email from users where id = $1', [userId])
     await pool.query('update users set email = $1 where id = $2', [email, userId])
-    expect((await signIn(email)).answer.status).toBe(200)
+    const { browser } = await signIn(email)
     expect(await roleOf(email)).toBe('owner')
+    // The sign-in is linked, so another person there with this address is refused.
+    employ({ email, groups: ['it-admins'] })
+    expect((await signIn(email)).answer.status).toBe(409)
+    expect((await browser.send('GET', '/me')).status).toBe(200)
     await pool.query('update users set email = $1 where id = $2', [before.rows[0].email, userId])
   })
 })
@@ -556,6 +668,8 @@ describe('an answer of the provider is refused', () => {
     ['that has ended', { exp: 1 }],
     ['of nobody', { sub: undefined }],
     ['with a huge subject', { sub: 's'.repeat(300) }],
+    ['with a huge name of its session', { sid: 's'.repeat(300) }],
+    ['with a name of its session that cannot be stored', { sid: 's\u0000' }],
   ])('with a token %s', async (_, claims) => {
     liar.claims = claims
     expect([403, 409]).toContain((await whole()).status)
@@ -646,7 +760,32 @@ describe('an answer of the provider is refused', () => {
     liar.signedWith = 'own'
     expect((await send(await liar.logoutToken({ sub: 'another', events }))).status).toBe(200)
     expect(await isIn()).toBe(200)
-    expect((await send(await liar.logoutToken({ sub: 'liar', events }))).status).toBe(200)
+    // The provider named no session at the sign-in, so the person ends it.
+    expect((await send(await liar.logoutToken({ sid: 'its-session', events }))).status).toBe(200)
+    expect(await isIn()).toBe(200)
+    expect((await send(await liar.logoutToken({ sub: 'liar', sid: 'its-session', events }))).status).toBe(200)
     expect(await isIn()).toBe(401)
+  })
+
+  test('logout tokens of strangers are counted, and make it read its keys once', async () => {
+    await bring(new Browser(server), liar.answerTo(await begin(new Browser(server))))
+    const browser = new Browser(server)
+    await bring(browser, liar.answerTo(await begin(browser)))
+    liar.keysRead = 0
+    liar.signedWith = 'other'
+    const events = { 'http://schemas.openid.net/event/backchannel-logout': {} }
+    const body = new URLSearchParams({ logout_token: await liar.logoutToken({ sub: 'liar', events }) })
+    const send = () =>
+      fetch(`${server.base}/organizations/${organizationId}/sign-in/logout`, { method: 'POST', body })
+    expect([(await send()).status, (await send()).status]).toEqual([400, 400])
+    expect(liar.keysRead).toBeLessThanOrEqual(1)
+    const { pool } = server.context
+    const now = Date.now()
+    await pool.query(
+      `update auth_rate_limits set count = 300, last_request = $1 where key like '%provider/logout'`,
+      [now],
+    )
+    const over = await send()
+    expect([over.status, over.headers.get('retry-after')]).toEqual([429, expect.stringMatching(/^\d+$/)])
   })
 })

@@ -67,6 +67,14 @@ const patchOf = (...operations: object[]) => ({
   schemas: ['urn:ietf:params:scim:api:messages:2.0:PatchOp'],
   Operations: operations,
 })
+const lastAudit = async (type: string) => {
+  const { rows } = await server.context.pool.query<{ canonical: string }>(
+    'select canonical from audit_events where organization_id = $1 and event_type = $2 order by seq desc limit 1',
+    [server.identities.organization_id, type],
+  )
+  const { policy_version: _, ...metadata } = JSON.parse(rows[0]?.canonical ?? '{}').metadata
+  return metadata
+}
 const roleOf = async (id: string): Promise<string | null> => {
   const { rows } = await server.context.pool.query<{ role: string }>(
     'select role from memberships where user_id = $1 and organization_id = $2',
@@ -133,6 +141,40 @@ describe('a directory', () => {
     await scim('PUT', `/Users/${id}`, { ...made, active: true })
     expect(await roleOf(id)).toBe('member')
     expect((await call('/rules', secret)).status).toBe(401)
+  })
+
+  test('adds nobody over `storage_mb`, and says so', async () => {
+    const { pool } = server.context
+    const set = async (limits: object) =>
+      expect((await ours('owner', 'PATCH', '/quota', limits)).status).toBe(200)
+    await pool.query('update chain_head set stored_bytes = stored_bytes + 1048576')
+    await set({ storage_mb: 1 })
+    const over = await add()
+    expect(over).toMatchObject({ status: 429, body: { detail: expect.stringContaining('storage_mb') } })
+    await pool.query('update chain_head set stored_bytes = stored_bytes - 1048576')
+    await set({ storage_mb: null })
+    const { rowCount } = await pool.query('select from users where email = $1', [
+      `person-${people}@acme.example`,
+    ])
+    expect([rowCount, (await lastAudit('quota.exceeded')).limit]).toEqual([0, 'storage_mb'])
+  })
+
+  test('leaves in the audit log whom it adds inactive, and each id that it gives', async () => {
+    const { body: made } = await add({ active: false, externalId: undefined })
+    expect([made.active, await lastAudit('scim_user.changed')]).toEqual([
+      false,
+      { member_id: made.id, after: { external_id: null } },
+    ])
+    await scim('PATCH', `/Users/${made.id}`, patchOf({ op: 'add', path: 'externalId', value: 'e-1' }))
+    const change = { member_id: made.id, before: { external_id: null }, after: { external_id: 'e-1' } }
+    expect(await lastAudit('scim_user.changed')).toEqual(change)
+    await scim('PUT', `/Users/${made.id}`, { ...made, externalId: 'e-1' })
+    expect(await lastAudit('scim_user.changed')).toEqual(change)
+    await scim('DELETE', `/Users/${made.id}`)
+    expect(await lastAudit('scim_user.changed')).toEqual({
+      member_id: made.id,
+      before: { external_id: 'e-1' },
+    })
   })
 
   test('deletes a person', async () => {

@@ -129,6 +129,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'POST /organizations/{id}/sign-in/domains/{domain}/prove': 'nothing',
   'PATCH /organizations/{id}/members/{user}': 'sent',
   'DELETE /organizations/{id}/members/{user}': 'nothing',
+  'DELETE /organizations/{id}/members/{user}/sign-in': 'nothing',
   'PUT /organizations/{id}/members/{user}/accounts/slack': 'sent',
   'DELETE /organizations/{id}/members/{user}/accounts/slack': 'nothing',
   'GET /organizations/{id}/notifications': 'nothing',
