@@ -199,17 +199,26 @@ test('decisions about items are in the order of the items, and name an approval 
       reason: '',
       explanation: `Rule \`r\` holds it. Its approval \`apr_01M8${item_index}\` lets this one call through.`,
       labels: [],
-      approval: { id: `apr_01M8${item_index}`, status: 'approved', votes: [] },
+      approval: {
+        id: `apr_01M8${item_index}`,
+        status: 'approved',
+        approvers: [{ role: 'admin', count: 1 }],
+        votes: [],
+      },
       outcome: 'completed',
       decided_at: '2026-11-25T10:00:00.000Z',
     }) as unknown as ReceiptDecision
-  const visit = { query: new URLSearchParams(), now: new Date('2026-11-25T10:01:00.000Z') } as PersonsVisit
+  const visit = {
+    query: new URLSearchParams(),
+    now: new Date('2026-11-25T10:01:00.000Z'),
+    person: { organizations: [{ id: 'org_1', role: 'member', groups: [] as string[] }] },
+  } as unknown as PersonsVisit
   const html = renderToString(
     h(Receipts, {
-      receipt: { decisions: [2, 0, 1].map(decisionOf), next_cursor: null },
+      receipt: { decisions: [2, 0, 1].map(decisionOf), run_approvals: [], next_cursor: null },
       path: '/console/runs/run_1',
       visit,
-      mayOpenApprovals: true,
+      organizationId: 'org_1',
       words: { first: 'First', next: 'Next' },
     }),
   )

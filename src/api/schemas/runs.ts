@@ -59,12 +59,18 @@ export const vote = called(
   z.strictObject({
     user_id: id,
     email: z.string(),
+    groups: z
+      .array(z.string())
+      .describe('those that the approval asks, and that the voter is in since before the vote'),
     decision: z.enum(['approve', 'reject']),
     comment: z.string(),
     changes_requested: z.boolean().describe('the rejection asks for something else instead'),
     at: time,
   }),
 )
+
+const briefShape = { id, status: approvalStatus, approvers, votes: z.array(vote) }
+const brief = called('ApprovalBrief', z.strictObject(briefShape))
 
 const headShape = {
   id,
@@ -167,6 +173,7 @@ export const stepCall = named('StepCall', {
   waits_until: time.nullable().describe('the time for which a step `wait` waits'),
   decision_id: id.nullable(),
   approval_id: id.nullable(),
+  approval: brief.nullable().describe('who decided it, for everybody who sees the run'),
   started_at: time.nullable(),
   finished_at: time.nullable(),
   duration_ms: milliseconds.nullable(),
@@ -360,9 +367,7 @@ const decision = called(
     params_hash: z.string(),
     approval: z
       .strictObject({
-        id,
-        status: approvalStatus,
-        votes: z.array(vote),
+        ...briefShape,
         supersedes_id: id.nullable().describe('the approval that it replaces'),
         held_again: z.string().nullable().describe('why it replaces it'),
       })
@@ -378,6 +383,7 @@ export const receipt = named('Receipt', {
   run_id: id,
   workflow_id: id.nullable(),
   workflow_version: z.int().nullable(),
+  run_approvals: z.array(brief).describe('the newest 20 approvals of the whole run'),
   decisions: z.array(decision),
   rules_version: z.int(),
   audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
@@ -492,6 +498,7 @@ export const executionExample = exampleOf(execution, {
 export const voteExample = {
   user_id: story.approver,
   email: 'approver@countersign.test',
+  groups: [],
   decision: 'approve' as const,
   comment: 'fine',
   changes_requested: false,
@@ -502,6 +509,7 @@ export const receiptExample = exampleOf(receipt, {
   run_id: story.run,
   workflow_id: story.workflow,
   workflow_version: 1,
+  run_approvals: [],
   decisions: [
     exampleOf(decision, {
       decision_id: 'dec_01M82XCWY3YY36GJV2CDYJXTPB',
@@ -521,6 +529,7 @@ export const receiptExample = exampleOf(receipt, {
       approval: {
         id: story.approval,
         status: 'approved',
+        approvers: [{ role: 'admin', count: 1 }],
         votes: [voteExample],
         supersedes_id: null,
         held_again: null,

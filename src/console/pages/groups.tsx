@@ -181,7 +181,7 @@ export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Pr
   }
 }
 
-/** Of the newest 200 rules, those that ask the group. */
+/** Those of the newest 200 rules that ask the group. */
 async function rulesOf(visit: PersonsVisit, name: string): Promise<readonly RuleView[]> {
   const listed = await visit.api.call('GET /organizations/{id}/rules', {
     params: { id: idOf(visit) },

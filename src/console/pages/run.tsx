@@ -150,7 +150,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
             receipt={receipt}
             path={path}
             visit={visit}
-            mayOpenApprovals={hasRole(role, 'member')}
+            organizationId={run.organization_id}
             words={{ first: 'First decisions', next: 'Later decisions' }}
           />
         </div>

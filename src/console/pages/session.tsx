@@ -126,7 +126,7 @@ function Session({ session, record, receipt, unapproved, sentences, visit, refus
             receipt={receipt}
             path={path}
             visit={visit}
-            mayOpenApprovals={hasRole(role, 'member')}
+            organizationId={session.organization_id}
             words={{ first: 'Newest decisions', next: 'Older decisions' }}
           />
         </div>

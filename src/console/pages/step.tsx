@@ -1,15 +1,6 @@
-import type { Role } from '../../policy/types.ts'
 import { shownWhat } from '../../steps/index.ts'
 import { runFields, After, GoesOn, type RunShown } from '../parts/steps.tsx'
-import {
-  roleIn,
-  hasRole,
-  type PersonsVisit,
-  type Shown,
-  type Result,
-  type StepView,
-  type CallsView,
-} from '../visit.ts'
+import { type PersonsVisit, type Shown, type Result, type StepView, type CallsView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded } from '../../contract/status.ts'
 import { itemNumber, itemWords } from '../parts/items.tsx'
@@ -18,6 +9,7 @@ import { Live, pollOf } from '../parts/layout.tsx'
 import { chosenOf, Pager } from '../parts/list.tsx'
 import { duration, Time } from '../parts/time.tsx'
 import { Hidden, Value, Values, type Fields } from '../parts/values.tsx'
+import { Decided } from '../parts/votes.tsx'
 import { Message, Words } from '../parts/words.tsx'
 
 /** A page with a longer output would load slowly, and nobody would read it. */
@@ -43,17 +35,7 @@ export async function stepPage(visit: PersonsVisit): Promise<Shown> {
   return {
     status: 200,
     title: `${step.id} · ${run.workflow_name ?? 'Run'}`,
-    main: (
-      <Step
-        run={run}
-        step={step}
-        place={place}
-        calls={calls}
-        output={output}
-        role={roleIn(visit, run.organization_id)}
-        visit={visit}
-      />
-    ),
+    main: <Step run={run} step={step} place={place} calls={calls} output={output} visit={visit} />,
   }
 }
 
@@ -63,11 +45,10 @@ interface StepProps {
   readonly place: number
   readonly calls: Result<CallsView>
   readonly output: Result<unknown>
-  readonly role: Role | null
   readonly visit: PersonsVisit
 }
 
-function Step({ run, step, place, calls, output, role, visit }: StepProps) {
+function Step({ run, step, place, calls, output, visit }: StepProps) {
   const path = `/console/runs/${run.id}`
   const isOpen = !runEnded(run.status)
   const version = [step.status, JSON.stringify(step.items), step.attempts, step.error?.message ?? ''].join(
@@ -120,7 +101,7 @@ function Step({ run, step, place, calls, output, role, visit }: StepProps) {
               kind={step.kind}
               calls={calls}
               path={`${path}/steps/${step.id}`}
-              mayOpenApprovals={hasRole(role, 'member')}
+              organizationId={run.organization_id}
               visit={visit}
             />
           )}
@@ -166,10 +147,10 @@ function Calls(props: {
   kind: string
   calls: Result<CallsView>
   path: string
-  mayOpenApprovals: boolean
+  organizationId: string
   visit: PersonsVisit
 }) {
-  const { kind, calls, path, mayOpenApprovals, visit } = props
+  const { kind, calls, path, organizationId, visit } = props
   return (
     <section class="card" aria-labelledby="calls">
       <h2 id="calls">{kind === 'tool' ? 'Calls' : 'Items'}</h2>
@@ -181,7 +162,7 @@ function Calls(props: {
       {calls.ok && calls.body.data.length === 0 ? <p class="quiet">The tool was not called.</p> : null}
       <ol class="rows">
         {(calls.ok ? calls.body.data : []).map((call) => (
-          <Call kind={kind} call={call} mayOpenApprovals={mayOpenApprovals} now={visit.now} />
+          <Call kind={kind} call={call} organizationId={organizationId} visit={visit} />
         ))}
       </ol>
       <Pager
@@ -198,12 +179,13 @@ function Calls(props: {
 interface CallProps {
   readonly kind: string
   readonly call: CallsView['data'][number]
-  readonly mayOpenApprovals: boolean
-  readonly now: Date
+  readonly organizationId: string
+  readonly visit: PersonsVisit
 }
 
-function Call({ kind, call, mayOpenApprovals, now }: CallProps) {
-  const { approval_id, duration_ms, error, item_index, labels, started_at } = call
+function Call({ kind, call, organizationId, visit }: CallProps) {
+  const { now } = visit
+  const { approval, duration_ms, error, item_index, labels, started_at } = call
   return (
     <li class="row">
       <p class="split">
@@ -219,11 +201,11 @@ function Call({ kind, call, mayOpenApprovals, now }: CallProps) {
         )}
         {duration_ms === null ? null : <span>{`took ${duration(duration_ms)}`}</span>}
         {call.attempts > 1 ? <span>{`${call.attempts} attempts`}</span> : null}
-        {approval_id === null || !mayOpenApprovals ? null : (
-          <a href={`/console/approvals/${approval_id}`}>Open the approval</a>
-        )}
         {labels.length === 0 ? null : <Labels labels={labels} />}
       </div>
+      {approval === null ? null : (
+        <Decided approval={approval} organizationId={organizationId} visit={visit} />
+      )}
       {error === null ? null : (
         <p>
           <Message text={error.message} most={1_000} />

@@ -1,27 +1,30 @@
 import type { PersonsVisit, Problem, ReceiptDecision, ReceiptView } from '../visit.ts'
 import { inItemOrder, itemNumber } from './items.tsx'
-import { sentenceOf, Labels, ApprovalState, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
+import { sentenceOf, Labels, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
 import { Live } from './layout.tsx'
 import { chosenOf, Pager } from './list.tsx'
 import { Time } from './time.tsx'
+import { Decided } from './votes.tsx'
 import { Message, Words } from './words.tsx'
 
 export interface ReceiptsProps {
-  readonly receipt: Pick<ReceiptView, 'decisions' | 'next_cursor'> | Problem
+  readonly receipt: Pick<ReceiptView, 'run_approvals' | 'decisions' | 'next_cursor'> | Problem
   readonly path: string
   readonly visit: PersonsVisit
-  readonly mayOpenApprovals: boolean
+  readonly organizationId: string
   readonly words: { readonly first: string; readonly next: string }
 }
 
-export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps) {
+export function Receipts({ receipt, path, visit, words, organizationId }: ReceiptsProps) {
   const chosen = chosenOf(visit.query, ['receipts'])
   const list = 'decisions' in receipt ? inItemOrder(receipt.decisions) : []
-  const version = list
-    .map(({ decision_id, outcome, approval, executed_at }) =>
-      [decision_id, outcome ?? '', approval?.status ?? '', executed_at ?? ''].join(' '),
-    )
-    .join('/')
+  const ofRun = 'decisions' in receipt ? receipt.run_approvals : []
+  const version = [
+    ...ofRun.map(versionOf),
+    ...list.map(({ decision_id, outcome, approval, executed_at }) =>
+      [decision_id, outcome ?? '', approval === null ? '' : versionOf(approval), executed_at ?? ''].join(' '),
+    ),
+  ].join('/')
   return (
     <Live name="receipts" version={version}>
       <section class="card" aria-labelledby="receipts">
@@ -31,14 +34,22 @@ export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: Rece
             <Message text={receipt.message} />
           </p>
         )}
-        {'decisions' in receipt && list.length === 0 ? (
+        {'decisions' in receipt && list.length === 0 && ofRun.length === 0 ? (
           <p class="quiet">
             {chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.'}
           </p>
         ) : null}
+        {ofRun.map((approval) => (
+          <div class="row">
+            <p>
+              <strong>The whole run</strong>
+            </p>
+            <Decided approval={approval} organizationId={organizationId} visit={visit} />
+          </div>
+        ))}
         <ol class="rows">
           {list.map((decision) => (
-            <Decision decision={decision} now={visit.now} mayOpenApprovals={mayOpenApprovals} />
+            <Decision decision={decision} organizationId={organizationId} visit={visit} />
           ))}
         </ol>
         <Pager
@@ -53,6 +64,9 @@ export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: Rece
   )
 }
 
+const versionOf = ({ id, status, votes }: ReceiptView['run_approvals'][number]): string =>
+  [id, status, votes.length].join(' ')
+
 const verdicts: Readonly<Record<string, readonly [Tone, string]>> = {
   allow: ['good', 'Allowed'],
   deny: ['bad', 'Denied'],
@@ -66,8 +80,8 @@ const reports: Readonly<Record<string, readonly [Tone, string]>> = {
   finished: ['off', 'Reported as finished'],
 }
 
-function Decision(props: { decision: ReceiptDecision; now: Date } & Pick<ReceiptsProps, 'mayOpenApprovals'>) {
-  const { decision, now, mayOpenApprovals } = props
+function Decision(props: { decision: ReceiptDecision } & Pick<ReceiptsProps, 'organizationId' | 'visit'>) {
+  const { decision, organizationId, visit } = props
   const { approval, explanation, labels, outcome, side_effect, step_id, item_index, verdict } = decision
   const [tone, word] = verdicts[verdict] ?? ['off', verdict]
   return (
@@ -97,7 +111,9 @@ function Decision(props: { decision: ReceiptDecision; now: Date } & Pick<Receipt
       <p class="small">
         <Message text={explanation === '' ? decision.reason : withoutId(explanation)} most={600} />
       </p>
-      {approval === null ? null : <ApprovalLine approval={approval} mayOpenApprovals={mayOpenApprovals} />}
+      {approval === null ? null : (
+        <Decided approval={approval} organizationId={organizationId} visit={visit} />
+      )}
       <div class="meta">
         <span>{effectTitle(side_effect)}</span>
         {decision.destination === null ? null : (
@@ -105,7 +121,7 @@ function Decision(props: { decision: ReceiptDecision; now: Date } & Pick<Receipt
             to <Host host={decision.destination} />
           </span>
         )}
-        <Time at={decision.decided_at} now={now} />
+        <Time at={decision.decided_at} now={visit.now} />
         {labels.length === 0 ? null : <Labels labels={labels} />}
       </div>
     </li>
@@ -131,34 +147,6 @@ function Outcome({ outcome, isAgents }: { outcome: string; isAgents: boolean }) 
   )
 }
 
-function ApprovalLine({
-  approval,
-  mayOpenApprovals,
-}: {
-  approval: NonNullable<ReceiptDecision['approval']>
-  mayOpenApprovals: boolean
-}) {
-  const voters = [...new Set(approval.votes.map(({ email }) => email))]
-  return (
-    <p class="badges small">
-      {mayOpenApprovals ? <a href={`/console/approvals/${approval.id}`}>Its approval</a> : 'Its approval'}
-      <ApprovalState status={approval.status} />
-      {voters.length === 0 ? null : (
-        <span>
-          by{' '}
-          {voters.slice(0, 3).map((email, index) => (
-            <>
-              {index === 0 ? null : ', '}
-              <Words text={email} most={100} />
-            </>
-          ))}
-          {voters.length > 3 ? ` and ${voters.length - 3} more` : null}
-        </span>
-      )}
-    </p>
-  )
-}
-
 /** One page of a run's decisions. The parameter `receipts` of the page's address is the cursor. */
 export async function receiptOf(
   visit: PersonsVisit,
@@ -169,7 +157,7 @@ export async function receiptOf(
   const found = await visit.api.call('GET /runs/{id}/authorization', {
     params: { id: runId },
     query: { limit: '20', order, ...(cursor === null ? {} : { cursor }) },
-    only: ['decisions', 'next_cursor'],
+    only: ['run_approvals', 'decisions', 'next_cursor'],
   })
   return found.ok ? found.body : found
 }

@@ -31,7 +31,7 @@ export const ruleLabels = {
   approvers: 'Who approves',
 }
 
-/** Of the organization's rules and tools. An admin reads all of them. */
+/** From the organization's rules and tools, which an admin may read. */
 export async function offeredIn({ api }: PersonsVisit, id: string): Promise<Offered> {
   const [params, query] = [{ id }, { limit: '200' }]
   const [tools, rules, labelRules, groups] = await Promise.all([

@@ -1,13 +1,22 @@
+import { sql } from 'kysely'
 import type { Reading } from '../context.ts'
 
 export interface VoteView {
   readonly user_id: string
   readonly email: string
+  /** Those that the approval asks, and that the voter is in since before the vote. */
+  readonly groups: readonly string[]
   readonly decision: 'approve' | 'reject'
   readonly comment: string
   readonly changes_requested: boolean
   readonly at: string
 }
+
+/** A person who joined a group later did not vote for it. */
+const groupsOfVote = sql<string[]>`array(
+  select distinct seat->>'group' from approvals a, jsonb_array_elements(a.seats) seat
+  join group_members m on m.group_id = seat->>'id'
+  where a.id = v.approval_id and m.user_id = v.user_id and m.added_at <= v.at order by 1)`.as('groups')
 
 /** By the id of the approval, the earliest vote first. */
 export async function readVotes(
@@ -27,6 +36,7 @@ export async function readVotes(
       'v.changes_requested',
       'v.at',
     ])
+    .select(groupsOfVote)
     .where('v.approval_id', 'in', approvalIds)
     .orderBy('v.at')
     .execute()

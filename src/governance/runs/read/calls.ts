@@ -6,8 +6,10 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 import type { ValuesHidden, Viewer } from '../../access/viewer.ts'
+import { briefColumns, briefOf, type ApprovalBrief } from '../../approvals/brief.ts'
 import { inPreviewOrder } from '../../approvals/preview.ts'
 import { sightOf } from '../../approvals/sight.ts'
+import { readVotes } from '../../approvals/votes.ts'
 import type { Unsealing } from '../../context.ts'
 import type { EffectKey } from '../../../contract/ids.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
@@ -35,6 +37,7 @@ export interface CallView {
   readonly waits_until: string | null
   readonly decision_id: string | null
   readonly approval_id: string | null
+  readonly approval: ApprovalBrief | null
   readonly started_at: string | null
   readonly finished_at: string | null
   readonly duration_ms: number | null
@@ -69,8 +72,10 @@ export async function readCalls(
   const rows = await context.db
     .selectFrom('effects as e')
     .leftJoin('decisions as d', 'd.id', 'e.decision_id')
+    .leftJoin('approvals as a', 'a.id', 'e.approval_id')
     .selectAll('e')
     .select('d.destination')
+    .select(briefColumns)
     .where('e.run_id', '=', runId)
     .where('e.step_id', '=', stepId)
     .where('e.item_index', '>', after)
@@ -78,6 +83,7 @@ export async function readCalls(
     .orderBy('e.item_index')
     .execute()
   const { hidden } = await sightOf(context.db, viewer, run)
+  const votes = await readVotes(context, [...new Set(rows.flatMap(({ approval_id: id }) => id ?? []))])
   const views: CallView[] = []
   for (const row of rows) {
     const key = { runId, stepId, itemIndex: row.item_index }
@@ -95,6 +101,7 @@ export async function readCalls(
       waits_until: row.state === 'held' ? (row.until?.toISOString() ?? null) : null,
       decision_id: row.decision_id,
       approval_id: row.approval_id,
+      approval: row.approval_id === null ? null : briefOf(row.approval_id, row, votes),
       started_at: row.intent_at?.toISOString() ?? null,
       finished_at: row.finished_at?.toISOString() ?? null,
       duration_ms: row.duration_ms,

@@ -1,7 +1,7 @@
 import type { Db } from '../../../db/schema/index.ts'
-import type { ApprovalStatus } from '../../../contract/status.ts'
 import type { LabelSource, MatchedRule } from '../../../db/schema/runs.ts'
 import type { SideEffect, Verdict } from '../../../policy/types.ts'
+import { briefColumns, briefOf, type ApprovalBrief } from '../../approvals/brief.ts'
 import { readVotes, type VoteView } from '../../approvals/votes.ts'
 import { notFound } from '../../errors.ts'
 import { listInParts, objectInParts, type JsonParts } from '../../../shared/json-parts.ts'
@@ -15,6 +15,8 @@ export interface ReceiptView {
   /** Is null for an agent's session. */
   readonly workflow_id: string | null
   readonly workflow_version: number | null
+  /** The newest approvals of the whole run. */
+  readonly run_approvals: readonly ApprovalBrief[]
   readonly decisions: readonly ReceiptDecision[]
   readonly rules_version: number
   readonly audit_head: { readonly seq: number; readonly hash: string }
@@ -40,14 +42,13 @@ export interface ReceiptDecision {
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly params_hash: string
-  readonly approval: {
-    readonly id: string
-    readonly status: ApprovalStatus
-    readonly votes: readonly VoteView[]
-    /** The id of the former approval that this approval replaces. `held_again` is the reason for the new approval. */
-    readonly supersedes_id: string | null
-    readonly held_again: string | null
-  } | null
+  readonly approval:
+    | (ApprovalBrief & {
+        /** The id of the former approval that this approval replaces. `held_again` is the reason for the new approval. */
+        readonly supersedes_id: string | null
+        readonly held_again: string | null
+      })
+    | null
   /** Is null if the call was not held. */
   readonly held_at: string | null
   /** Is null for an agent's call, and if this decision did not allow the newest attempt. */
@@ -80,6 +81,7 @@ export async function readReceipt(
     workflow_version: run.workflow_version,
     rules_version: last.policy_version ?? run.policy_version,
     audit_head: { seq: run.seq, hash: run.hash },
+    run_approvals: await readRunApprovals(db, runId),
     decisions: listInParts(isNewest ? () => reversed(between()) : between),
     ...(isWhole ? {} : { next_cursor: next === null ? null : writeCursor(String(next)) }),
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
@@ -159,9 +161,7 @@ function receiptDecision(
       each.approval_id === null
         ? null
         : {
-            id: each.approval_id,
-            status: each.approval_status ?? 'cancelled',
-            votes: votes.get(each.approval_id) ?? [],
+            ...briefOf(each.approval_id, each, votes),
             supersedes_id: each.supersedes_id,
             held_again: each.held_again,
           },
@@ -187,6 +187,25 @@ function seen({
   observed_outcome: string | null
 }) {
   return observed_at === null ? null : (observed_outcome ?? 'finished')
+}
+
+const mostRunApprovals = 20
+
+async function readRunApprovals(db: Db, runId: string): Promise<ApprovalBrief[]> {
+  const rows = await db
+    .selectFrom('approvals as a')
+    .select(briefColumns)
+    .select('a.id')
+    .where('a.run_id', '=', runId)
+    .where('a.kind', '=', 'run')
+    .orderBy('a.id', 'desc')
+    .limit(mostRunApprovals)
+    .execute()
+  const votes = await readVotes(
+    { db },
+    rows.map(({ id }) => id),
+  )
+  return rows.map((row) => briefOf(row.id, row, votes))
 }
 
 async function readHead(db: Db, organizationId: string, runId: string) {
@@ -258,8 +277,8 @@ export function readDecisions(context: Reading, runId: string, after: number, un
         (join) => join.onTrue(),
       )
       .selectAll('d')
+      .select(briefColumns)
       .select([
-        'a.status as approval_status',
         'a.created_at as held_at',
         'a.used_at as approval_used_at',
         'a.supersedes_id',
