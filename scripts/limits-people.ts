@@ -7,6 +7,7 @@ import { providerSessionHours } from '../src/governance/access/recheck.ts'
 import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
 import { mostScimTokens } from '../src/governance/signin/scim.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
+import { mostPasskeys } from '../src/governance/people/passkeys.ts'
 import { mostServiceAccounts } from '../src/governance/people/service-accounts.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { ceiling } from '../src/contract/plan-limits.ts'
@@ -116,5 +117,7 @@ export const people: Rows = [
   ['signing in', perMinute('/sign-in/email')],
   ['signing up', perMinute('/sign-up/email')],
   ['beginning a sign-in with a provider', perMinute('/sign-in/provider')],
+  ['passkeys of a person', count(mostPasskeys)],
+  ['signing in with a passkey', perMinute('/passkey/sign-in')],
   ['override of a quota', `${ceiling} times the plan’s limit`],
 ]

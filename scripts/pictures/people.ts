@@ -31,7 +31,7 @@ export async function withSecondFactor(
   await signIn(page, world, who)
   await page.waitForURL(at(world, '/second-factor'))
   const { [who]: person } = world.stack.bootstrap<World['as']['owner']['bootstrap']>().users
-  await page.getByLabel('Password').fill(person.password)
+  await page.getByLabel('Password', { exact: true }).fill(person.password)
   await press(page, 'Continue')
   const key = ((await page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
   const [code = ''] = await page.locator('.codes code').allTextContents()

@@ -23,6 +23,10 @@ export const providerBegin = '/sign-in/provider'
 export const providerAnswer = '/sign-in/provider/answer'
 /** Where the provider says that a person has signed out there. */
 export const providerLogout = '/sign-in/provider/logout'
+export const passkeyBeginSignIn = '/passkey/begin-sign-in'
+export const passkeySignIn = '/passkey/sign-in'
+export const passkeyBegin = '/passkey/begin'
+export const passkeyAdd = '/passkey/add'
 
 /** They first read a password, a sign-in that waits for its second factor, or an older session. */
 const opening: ReadonlySet<string> = new Set([
@@ -98,6 +102,8 @@ const withoutFactor = new Set([
   providerBegin,
   providerAnswer,
   providerLogout,
+  passkeyBeginSignIn,
+  passkeySignIn,
 ])
 /** Whoever runs a provider opens sessions of its people. These must not change the account, which acts elsewhere too. */
 const byProvider: ReadonlySet<string> = new Set(
@@ -107,7 +113,7 @@ const boundSession =
   'this session was opened by your company’s provider, and cannot change the account: sign in with your password first'
 
 const factorFirst =
-  'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
+  'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again with a code or a passkey'
 
 /**
  * Refuses what the sign-in library would accept and this service does not offer. `ctx.path` is the library's own path,
@@ -141,7 +147,7 @@ export const authGuards = (config: Config) =>
       if (isBound(session))
         throw new APIError('FORBIDDEN', { code: 'SESSION_OF_PROVIDER', message: boundSession })
     }
-    if (ctx.path === '/two-factor/enable') {
+    if (ctx.path === '/two-factor/enable' || ctx.path === passkeyBegin) {
       const session = await getSessionFromCtx(ctx)
       // Else somebody could sign up with another person's address, and lock that person out with a factor.
       if (session !== null && !session.user.emailVerified)
@@ -202,8 +208,13 @@ export async function openingOf(
     case providerAnswer:
       return openedWithOf({ session: begun })
     case '/sign-in/email':
-    case '/two-factor/disable':
       return 'password'
+    // The app has gone. A passkey stays.
+    case '/two-factor/disable':
+      return openedWithOf(await getSessionFromCtx(endpoint)) === 'passkey' ? 'passkey' : 'password'
+    case passkeySignIn:
+    case passkeyAdd:
+      return 'passkey'
     case '/two-factor/verify-backup-code':
       return 'password+backup_code'
     case '/change-password': {

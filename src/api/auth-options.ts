@@ -19,9 +19,10 @@ import {
 } from './auth-guards.ts'
 import { isError, wordsOf } from '../shared/log.ts'
 import { providerSignIn } from './provider-sign-in.ts'
+import { passkeys } from './passkeys.ts'
 import { MailText, mailText, type SendMail, type ServiceMail } from '../governance/service-mail.ts'
 import type { SessionSecrets } from '../shared/session-secrets.ts'
-import { confirmPath, invitationPath, resetPath } from '../contract/pages.ts'
+import { confirmPath, invitationPath, resetPath, secondFactorPath } from '../contract/pages.ts'
 
 const cookiePrefix = 'countersign'
 /** With the prefix `__Secure-` if the public address is https. */
@@ -67,6 +68,11 @@ export const rateLimits = {
   '/sign-in/provider/answer': { window: 60, max: 20 },
   // One provider sends them for many people, and does not try again.
   '/sign-in/provider/logout': { window: 60, max: 300 },
+  '/passkey/begin-sign-in': { window: 60, max: 20 },
+  '/passkey/sign-in': { window: 60, max: 20 },
+  '/passkey/begin': { window: 60, max: 15 },
+  '/passkey/add': { window: 60, max: 15 },
+  '/passkey/remove': { window: 60, max: 15 },
 }
 
 /** The accepted values of the `Origin` header. `own` is the address to which the request was sent. */
@@ -131,6 +137,7 @@ export function authOptions(
       twoFactor({ issuer: 'Countersign', schema: twoFactorTables }),
       passwordWatch(context.db),
       providerSignIn(context),
+      passkeys(context, (email, ...change) => post(email, passkeyMail(base, ...change))),
     ],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
@@ -333,6 +340,19 @@ If you have forgotten the password, ask for a new one:
 ${MailText.link(base, resetPath)}
 
 If it was not you, do nothing.
+`,
+})
+
+export const passkeyMail = (base: string, change: 'added' | 'removed', name: string): Text => ({
+  subject:
+    change === 'added' ? 'A passkey was added to your account' : 'A passkey was removed from your account',
+  text: mailText`The passkey ${name} was ${MailText.sentence(change === 'added' ? 'added to' : 'removed from')} your account of Countersign. Your passkeys are here:
+
+${MailText.link(base, secondFactorPath)}
+
+If it was not you, set a new password at once, and remove passkeys that you do not know:
+
+${MailText.link(base, resetPath)}
 `,
 })
 

@@ -103,7 +103,7 @@ function provenPerson(found: Found): ProvenPerson | null {
 }
 
 /** In the format of the library’s errors. */
-async function told<T>(work: () => Promise<T>): Promise<T> {
+export async function told<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -405,7 +405,7 @@ export const auditEvents = {
   'session.started': { when: 'A person signs in.', metadata: fields.accountFields },
   'session.ended': { when: 'A person signs out, or a session is ended.', metadata: fields.accountFields },
   'session.beside_provider': {
-    when: 'An owner signs in with a password and a second factor, although the organization requires its provider.',
+    when: 'An owner signs in with a second factor or a passkey, although the organization requires its provider.',
     metadata: fields.accountFields,
   },
   'user.password_changed': { when: 'A person changes the password.', metadata: fields.accountFields },
@@ -420,6 +420,9 @@ export const auditEvents = {
     when: 'The backup codes of a second factor change: new ones are made, or one is used.',
     metadata: fields.accountFields,
   },
+  'passkey.added': { when: 'A person adds a passkey.', metadata: fields.accountFields },
+  'passkey.renamed': { when: 'A person renames a passkey.', metadata: fields.accountFields },
+  'passkey.removed': { when: 'A person removes a passkey.', metadata: fields.accountFields },
   DEVELOPER_SHELL_EXECUTED: {
     when: 'A developer opens the shell on the organization.',
     metadata: { mode: text, system_user: text },
@@ -452,6 +455,9 @@ export const accountEvents = [
   'mfa.enabled',
   'mfa.disabled',
   'mfa.backup_codes_changed',
+  'passkey.added',
+  'passkey.renamed',
+  'passkey.removed',
   'api_key.revoked',
 ] as const satisfies readonly AuditEventType[]
 export type AccountEventType = (typeof accountEvents)[number]

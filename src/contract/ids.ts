@@ -22,6 +22,7 @@ export const idPrefixes = {
   message: 'msg',
   delivery: 'dlv',
   scimToken: 'scim',
+  passkey: 'pk',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

@@ -21,6 +21,8 @@ export type MailSubject =
   | 'You already have an account'
   | 'A new password'
   | 'An invitation to Countersign'
+  | 'A passkey was added to your account'
+  | 'A passkey was removed from your account'
   | (string & { readonly [aboutWaiting]: true })
 
 interface WaitingWords {

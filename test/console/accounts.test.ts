@@ -37,7 +37,7 @@ const press = (page: Page, name: string) => page.getByRole('button', { name, exa
 /** Fills in fields by their labels, and presses a button. */
 async function submit(page: Page, fields: Readonly<Record<string, string>>, button: string): Promise<void> {
   for (const [label, text] of Object.entries(fields))
-    await page.getByLabel(label, { exact: label === 'Code' }).fill(text)
+    await page.getByLabel(label, { exact: label === 'Code' || label === 'Password' }).fill(text)
   await press(page, button)
 }
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 1 }).waitFor()

@@ -16,7 +16,7 @@ export async function fillSignIn(page: Page, server: TestServer, who: Who): Prom
   const { email, password } = server.identities.users[who]
   await page.getByLabel('E-mail address').fill(email)
   await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
 }
 
 type Cookies = Awaited<ReturnType<ReturnType<Page['context']>['cookies']>>

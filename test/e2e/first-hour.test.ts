@@ -317,7 +317,7 @@ describe('with a running stack', () => {
         }>().users.approver
         await page.getByLabel('E-mail address').fill(email)
         await page.getByLabel('Password').fill(password)
-        await page.getByRole('button', { name: 'Sign in' }).click()
+        await page.getByRole('button', { name: 'Sign in', exact: true }).click()
         await page.getByRole('heading', { name: 'Send a mail to', exact: false }).waitFor()
         const button = await page.getByRole('button', { name: 'Approve' }).boundingBox()
         // The button is visible without scrolling.

@@ -58,7 +58,8 @@ import {
   type FactorVisit,
   type KeyToConfirm,
 } from '../../console/pages/second-factor.tsx'
-import type { Refusal } from '../../console/pages/plain.tsx'
+import type { Factors } from '../../console/pages/passkeys.tsx'
+import { plainPage, type Refusal } from '../../console/pages/plain.tsx'
 import { proveAddress } from '../../governance/access/address-proof.ts'
 import { isWithFactor } from '../../governance/access/second-factor.ts'
 import {
@@ -171,19 +172,20 @@ export function signInPages({ context, services, get, post }: OpenPages): void {
     const problem = await refusalOf(given, response)
     if (problem !== null) return show(signInPage({ place, email, signUp, problem }))
     await noteTimeZone(context.db, email, sent.get('time_zone'))
-    const { twoFactorRedirect } = (await given.answer.json()) as { twoFactorRedirect?: boolean }
+    const { twoFactorRedirect, twoFactorMethods: methods = [] } = (await given.answer.json()) as HalfSignedIn
     response.setHeader('Set-Cookie', [...given.cookies])
-    const code = `${signInPath}/code?return=${encodeURIComponent(place)}`
+    const code = `${signInPath}/code?return=${encodeURIComponent(place)}${methods.includes('totp') ? '' : '&app=no'}`
     return sendTo(response, twoFactorRedirect === true ? code : place)
   })
   get(`${signInPath}/code`, async ({ request, show }) => {
-    show(codePage({ place: ownPlace(queryOf(request).get('return')), problem: null }))
+    const query = queryOf(request)
+    show(codePage({ place: ownPlace(query.get('return')), problem: null, hasApp: query.get('app') !== 'no' }))
   })
   post(`${signInPath}/code`, async ({ request, response, show }, sent) => {
     const place = ownPlace(sent.get('return'))
     const given = await proveFactor(auth, request, sent)
     const problem = await refusalOf(given, response)
-    if (problem !== null) return show(codePage({ place, problem }))
+    if (problem !== null) return show(codePage({ place, problem, hasApp: true }))
     response.setHeader('Set-Cookie', [...given.cookies])
     return sendTo(response, place)
   })
@@ -203,6 +205,12 @@ export function signInPages({ context, services, get, post }: OpenPages): void {
     if (organizationId.test(id)) response.setHeader('Set-Cookie', organizationCookie(context.config, id))
     sendTo(response, homePath)
   })
+}
+
+interface HalfSignedIn {
+  readonly twoFactorRedirect?: boolean
+  /** Without `totp`, the person has no app. */
+  readonly twoFactorMethods?: readonly string[]
 }
 
 /** Also for people who are signed in: who proves both sign-ins in one browser has them linked. */
@@ -397,16 +405,20 @@ const factorVisit = ({ context }: OpenPages, visit: Visit, problem: Refusal | nu
   token: formToken(context.config, visit.signed.sessionId),
   place: visit.place,
   problem,
+  now: new Date(),
 })
 
 async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): Promise<Page> {
   const shown = factorVisit(pages, visit, problem)
   const { factorState } = visit
-  if (factorState === 'proven') return factorOnPage(shown, await keysOf(visit))
-  const page = { unconfirmed: confirmFirstPage, none: beginFactorPage, unproven: proveFactorPage }[
-    factorState
-  ]
-  return page(shown)
+  if (factorState === 'unconfirmed') return confirmFirstPage(shown)
+  if (factorState === 'unproven') return proveFactorPage(shown)
+  const listed = await pages.services.auth.get(visit.request, '/passkey/list')
+  const refusal = await refusalOf(listed, visit.response, 403)
+  // Such as a session of a provider, which may not change the account.
+  if (refusal !== null) return plainPage('Second factor', refusal, null)
+  const changing = { ...shown, factors: (await listed.answer.json()) as Factors }
+  return factorState === 'none' ? beginFactorPage(changing) : factorOnPage(changing, await keysOf(visit))
 }
 
 /** Those in the organization of this visit that must still be confirmed with a second factor. */
@@ -440,6 +452,10 @@ const actions: Readonly<Record<string, Action>> = {
     const { backupCodes } = (await given.answer.json()) as { backupCodes: string[] }
     return newCodesPage(backupCodes)
   },
+  'rename-passkey': (pages, visit, sent) =>
+    changePasskey(pages, visit, ['rename', { id: sent.get('passkey'), name: sent.get('name') }]),
+  'remove-passkey': (pages, visit, sent) =>
+    changePasskey(pages, visit, ['remove', { id: sent.get('passkey'), password: sent.get('password') }]),
   async mail(pages, visit) {
     const { request, response, email } = visit
     const given = await pages.services.auth.post(request, '/send-verification-email', { email })
@@ -451,6 +467,18 @@ const actions: Readonly<Record<string, Action>> = {
     const done = await visit.api.call('POST /api-keys/{id}/confirm', { params: { id } })
     return pageOf(pages, visit, done.ok ? null : done)
   },
+}
+
+async function changePasskey(
+  pages: OpenPages,
+  visit: Visit,
+  [act, body]: readonly [string, object],
+): Promise<Page | null> {
+  const given = await pages.services.auth.post(visit.request, `/passkey/${act}`, body)
+  const problem = await refusalOf(given, visit.response)
+  if (problem !== null) return pageOf(pages, visit, problem)
+  sendTo(visit.response, `${secondFactorPath}?return=${encodeURIComponent(visit.place)}`)
+  return null
 }
 
 async function proven(

@@ -1,9 +1,15 @@
 import { h, hydrate as attach, type FunctionComponent } from 'preact'
 import { Copy } from '../parts/copy.tsx'
+import { PasskeyAdd, PasskeySignIn } from '../parts/passkey.tsx'
 import { ScopeChoice } from '../parts/scope-choice.tsx'
 
 /** By the name in the page. The server renders the same components (parts/island.tsx). */
-const islands: Readonly<Record<string, FunctionComponent<never>>> = { Copy, ScopeChoice }
+const islands: Readonly<Record<string, FunctionComponent<never>>> = {
+  Copy,
+  PasskeyAdd,
+  PasskeySignIn,
+  ScopeChoice,
+}
 
 /** Brings the islands of the page to life, also those of a part that was just replaced. */
 export function hydrate(): void {

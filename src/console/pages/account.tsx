@@ -89,7 +89,9 @@ function SignIn({ me: { user } }: { readonly me: Me }) {
       <p class="links">
         {user.email_verified ? null : <a href={confirmPath}>Confirm your address</a>}
         <a href={`${secondFactorPath}?return=${encodeURIComponent(accountPath)}`}>
-          {user.second_factor ? 'Second factor and backup codes' : 'Add a second factor'}
+          {user.second_factor
+            ? 'Second factor, passkeys and backup codes'
+            : 'Add a second factor or a passkey'}
         </a>
         <a href={resetPath}>Set a new password by mail</a>
       </p>

@@ -2,16 +2,25 @@ import type { ComponentChildren } from 'preact'
 import { encode } from 'uqr'
 import { secondFactorPath } from '../../contract/pages.ts'
 import { Code, FirstCode, Password } from '../parts/form.tsx'
+import { Island } from '../parts/island.tsx'
 import { PostForm } from '../parts/layout.tsx'
+import { PasskeySignIn } from '../parts/passkey.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Words } from '../parts/words.tsx'
 import type { Page } from '../visit.ts'
+import { Passkeys, type Factors } from './passkeys.tsx'
 import { plainPage, type Refusal } from './plain.tsx'
 
 export interface FactorVisit {
   readonly token: string
   readonly place: string
   readonly problem: Refusal | null
+  readonly now: Date
+}
+
+/** A visit with a session that may change the second factors. */
+export interface ChangingVisit extends FactorVisit {
+  readonly factors: Factors
 }
 
 function ActionForm(props: { visit: FactorVisit; action: string; children?: ComponentChildren }) {
@@ -35,15 +44,21 @@ const Back = ({ visit }: { visit: FactorVisit }) => (
   </p>
 )
 
-export const beginFactorPage = (visit: FactorVisit): Page =>
+export const beginFactorPage = (visit: ChangingVisit): Page =>
   plainPage('Add a second factor', visit.problem, [
     <p>
-      With a second factor, a sign-in needs your password and a code of an authenticator app on your phone.
+      With a second factor, a password alone signs nobody in. Add an authenticator app, a passkey, or both.
+      The first one ends your sessions on other devices.
     </p>,
-    <ActionForm visit={visit} action="begin">
-      <Password />
-      <button class="primary">Continue</button>
-    </ActionForm>,
+    <section class="stack" aria-labelledby="app">
+      <h2 id="app">Authenticator app</h2>
+      <p class="small">A sign-in then needs your password and a code of the app on your phone.</p>
+      <ActionForm visit={visit} action="begin">
+        <Password />
+        <button class="primary">Continue</button>
+      </ActionForm>
+    </section>,
+    <Passkeys shown={visit} />,
     <Back visit={visit} />,
   ])
 
@@ -89,7 +104,6 @@ export function enrolPage(visit: FactorVisit, uri: string, codes: readonly strin
           <FirstCode />
           <button class="primary">Turn it on</button>
         </ActionForm>
-        <p class="quiet small">It ends your sessions on other devices.</p>
       </li>
     </ol>,
     <Back visit={visit} />,
@@ -128,6 +142,7 @@ export const proveFactorPage = (visit: FactorVisit): Page =>
       <Code />
       <button class="primary">Continue</button>
     </ActionForm>,
+    <Island of={PasskeySignIn} props={{ place: visit.place }} />,
     <Back visit={visit} />,
   ])
 
@@ -137,7 +152,7 @@ export interface KeyToConfirm {
   readonly last4: string
 }
 
-export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
+export function factorOnPage(visit: ChangingVisit, keys: readonly KeyToConfirm[]): Page {
   return plainPage('Second factor', visit.problem, [
     <p class="badges">
       <Badge tone="good" word="It is on" />
@@ -160,13 +175,27 @@ export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]):
         ))}
       </section>
     ),
-    <details>
-      <summary>New backup codes</summary>
-      <ActionForm visit={visit} action="codes">
-        <Password />
-        <button>Show new codes</button>
-      </ActionForm>
-    </details>,
+    <Passkeys shown={visit} />,
+    <section class="stack" aria-labelledby="app">
+      <h2 id="app">Authenticator app</h2>
+      {visit.factors.authenticator_app ? (
+        <details>
+          <summary>New backup codes</summary>
+          <ActionForm visit={visit} action="codes">
+            <Password />
+            <button>Show new codes</button>
+          </ActionForm>
+        </details>
+      ) : (
+        <details>
+          <summary>Add an authenticator app</summary>
+          <ActionForm visit={visit} action="begin">
+            <Password />
+            <button>Continue</button>
+          </ActionForm>
+        </details>
+      )}
+    </section>,
     <p>
       <a class="button" href={visit.place}>
         Continue

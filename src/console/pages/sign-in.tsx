@@ -11,7 +11,9 @@ import { Code, Email, Field, NewPassword, Password } from '../parts/form.tsx'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.tsx'
 import { Words } from '../parts/words.tsx'
+import { Island } from '../parts/island.tsx'
 import { PostForm } from '../parts/layout.tsx'
+import { PasskeySignIn } from '../parts/passkey.tsx'
 
 interface SignIn {
   readonly place: string
@@ -29,6 +31,7 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
       <Password />
       <button class="primary">Sign in</button>
     </form>,
+    <Island of={PasskeySignIn} props={{ place }} />,
     <p class="links">
       <a href={`${providerSignInPath}?return=${encodeURIComponent(place)}`}>Company sign-in</a>
       <a href={resetPath}>Forgot your password?</a>
@@ -69,14 +72,23 @@ export const toProviderPage = (url: string): Page =>
     </p>,
   ])
 
-/** The second step: a code of the authenticator app, or a backup code. */
-export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>): Page {
+/** The second step: a code of the authenticator app, a backup code, or a passkey. */
+export function codePage({
+  place,
+  problem,
+  hasApp,
+}: Pick<SignIn, 'place' | 'problem'> & { readonly hasApp: boolean }): Page {
   return plainPage('Second factor', problem, [
-    <form method="post" action={`${signInPath}/code`} class="fill">
-      <input type="hidden" name="return" value={place} />
-      <Code />
-      <button class="primary">Continue</button>
-    </form>,
+    hasApp ? (
+      <form method="post" action={`${signInPath}/code`} class="fill">
+        <input type="hidden" name="return" value={place} />
+        <Code />
+        <button class="primary">Continue</button>
+      </form>
+    ) : (
+      <p>Your second factor is a passkey.</p>
+    ),
+    <Island of={PasskeySignIn} props={{ place }} />,
     <p>
       <a href={`${signInPath}?return=${encodeURIComponent(place)}`}>Start again with the password</a>
     </p>,

@@ -89,14 +89,17 @@ interface FieldProps {
   /** Several lines. */
   readonly rows?: number
   readonly optional?: true
+  /** If the page has several fields with this name. */
+  readonly id?: string
 }
 
 export function Field(props: FieldProps) {
   const { name, label, type = 'text', most, least, help, autocomplete, filled = empty, rows } = props
+  const { id = name } = props
   const value = filled.form?.get(name) ?? props.value ?? ''
   const wrong = problemsAt(filled, name)
   const given = {
-    id: name,
+    id,
     name,
     required: props.optional !== true,
     maxlength: most,
@@ -109,7 +112,7 @@ export function Field(props: FieldProps) {
   const typed = { type } as { readonly type: 'text' }
   return (
     <div class="stack">
-      <label for={name}>{label}</label>
+      <label for={id}>{label}</label>
       {rows === undefined ? (
         <input {...typed} value={value} {...given} />
       ) : (

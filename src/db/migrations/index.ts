@@ -9,6 +9,7 @@ import { signInProviders } from './0008-sign-in-providers.ts'
 import { providerGroups } from './0009-provider-groups.ts'
 import { scim } from './0010-scim.ts'
 import { removedMembers } from './0011-removed-members.ts'
+import { passkeys } from './0014-passkeys.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -26,6 +27,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0009-provider-groups', sql: providerGroups },
   { name: '0010-scim', sql: scim },
   { name: '0011-removed-members', sql: removedMembers },
+  { name: '0014-passkeys', sql: passkeys },
 ]
 
 export interface Migration {

@@ -42,6 +42,17 @@ export interface SignInAttemptsTable {
   expires_at: Date
 }
 
+export interface AuthPasskeysTable {
+  id: string
+  user_id: string
+  credential_id: string
+  public_key: Buffer
+  counter: number
+  name: string
+  created_at: Date
+  last_used_at: Generated<Date | null>
+}
+
 export interface ScimTokensTable {
   id: string
   organization_id: string
@@ -66,6 +77,7 @@ export interface SignInTables {
   sign_in_domains: SignInDomainsTable
   sign_in_identities: SignInIdentitiesTable
   sign_in_attempts: SignInAttemptsTable
+  auth_passkeys: AuthPasskeysTable
   scim_tokens: ScimTokensTable
   scim_users: ScimUsersTable
 }

@@ -31,6 +31,7 @@ async function endWhatWasBefore(
     trx,
   )
   await sql`delete from auth_two_factors where user_id = ${userId}`.execute(trx)
+  await sql`delete from auth_passkeys where user_id = ${userId}`.execute(trx)
   await endHalfSignIns(trx, userId)
   await revokeKeysOf(userId).execute(trx)
 }

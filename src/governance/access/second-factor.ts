@@ -11,6 +11,7 @@ export const openings = [
   'password',
   'password+totp',
   'password+backup_code',
+  'passkey',
   'provider',
   'provider+factor',
 ] as const
@@ -19,6 +20,7 @@ export type OpenedWith = (typeof openings)[number]
 const withFactor: readonly unknown[] = [
   'password+totp',
   'password+backup_code',
+  'passkey',
   'provider+factor',
 ] satisfies OpenedWith[]
 export const isWithFactor = (openedWith: unknown): boolean => withFactor.includes(openedWith)
@@ -50,7 +52,7 @@ export type MissingFactor = 'provider' | 'at_provider' | 'person' | 'sender'
 
 /**
  * SQL for the organization `o`, the user `u` and the membership `m`; null if nothing is lacking. `always`: even if the
- * organization requires no second factor. An owner keeps one way past the provider, a password with a second factor. A key of
+ * organization requires no second factor. An owner keeps one way past the provider, a second factor or a passkey. A key of
  * a service account needs the factor of the owner who made or confirmed it.
  */
 export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
@@ -107,13 +109,13 @@ export function requireBound(
 const toSignIn = 'a key cannot do this: sign in with your second factor'
 const toEnrol = 'a second factor is required: sign in and enrol one'
 const toStepUp =
-  'a second factor is required, and this session was opened without one: send a code to `POST /api/auth/two-factor/verify-totp`, or sign in again'
+  'a second factor is required, and this session was opened without one: send a code to `POST /api/auth/two-factor/verify-totp`, or sign in again with a code or a passkey'
 const toConfirm =
   'a second factor is required, and this key was made without one: confirm it with `POST /api-keys/{id}/confirm`, signed in with your second factor'
 const toAskProvider =
   'a second factor is required, and your company’s provider did not say that it asked for one: ask an owner to set this up at the provider, or to set `checks_factor` if it always asks'
 const toProvider =
-  'this organization requires a sign-in with its provider: sign in again with “Company sign-in”. An owner can also use the password with a second factor'
+  'this organization requires a sign-in with its provider: sign in again with “Company sign-in”. An owner can also use the password with a second factor, or a passkey'
 const toOwnKey =
   'this organization requires a sign-in with its provider, and this key was made for another organization: make one here'
 const elsewhere =

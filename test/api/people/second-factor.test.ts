@@ -255,6 +255,9 @@ describe('a session without its person’s factor', () => {
     // They read no session but to link it, for which it needs the factor.
     '/sign-in/provider',
     '/sign-in/provider/answer',
+    // They need the passkey.
+    '/passkey/begin-sign-in',
+    '/passkey/sign-in',
   ])
 
   test('can use only endpoints that prove the factor', async () => {
@@ -283,6 +286,11 @@ describe('a session without its person’s factor', () => {
         '/two-factor/disable',
         '/two-factor/get-totp-uri',
         '/two-factor/generate-backup-codes',
+        '/passkey/list',
+        '/passkey/begin',
+        '/passkey/add',
+        '/passkey/rename',
+        '/passkey/remove',
       ]),
     )
     expect((await at.send('GET', '/me')).body.user.name).toBe('Ana')

@@ -152,6 +152,11 @@ describe('secrets elsewhere', () => {
   ['two-factor/verify-totp', { code: '000000', trustDevice: true }],
   ['two-factor/verify-backup-code', { code: '000000' }],
   ['two-factor/generate-backup-codes', { password: 'x' }],
+  ['passkey/begin', { password: 'x' }],
+  ['passkey/add', { name: 'x', credential: {} }],
+  ['passkey/sign-in', { credential: {} }],
+  ['passkey/rename', { id: 'x', name: 'x' }],
+  ['passkey/remove', { id: 'x', password: 'x' }],
   ['sign-out', {}],
   [`no-such/${secret}`, { password: 'x' }],
 ])('in the body of /api/auth/%s', async (path, body) => {

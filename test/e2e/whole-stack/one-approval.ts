@@ -64,7 +64,7 @@ export function oneApproval(): void {
         await page.goto(`${base_url}/console/approvals/${held.approvalId}`)
         await page.getByLabel('E-mail address').fill(users.approver.email)
         await page.getByLabel('Password').fill(users.approver.password)
-        await page.getByRole('button', { name: 'Sign in' }).click()
+        await page.getByRole('button', { name: 'Sign in', exact: true }).click()
         await page.getByRole('button', { name: 'Approve' }).click()
         await page.getByText('What became of it').waitFor()
         // The page follows the run's events, and nobody loads it again.
