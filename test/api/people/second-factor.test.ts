@@ -255,6 +255,8 @@ describe('a session without its person’s factor', () => {
     // They read no session but to link it, for which it needs the factor.
     '/sign-in/provider',
     '/sign-in/provider/answer',
+    // It reads a token of the provider.
+    '/sign-in/provider/logout',
     // They need the passkey.
     '/passkey/begin-sign-in',
     '/passkey/sign-in',
