@@ -59,8 +59,9 @@ async function entered(
     .getSetCookie()
     .map((each) => each.split(';', 1)[0])
     .join('; ')
-  const { search } = provider.answerTo(url)
-  const { status } = await fetch(`${world.api.base}/api/auth/sign-in/provider/answer${search}`, {
+  const { searchParams: brought } = provider.answerTo(url)
+  brought.set('organization', world.id)
+  const { status } = await fetch(`${world.api.base}/api/auth/sign-in/provider/answer?${brought.toString()}`, {
     headers: { cookie },
   })
   const { rows } = await world.api.stack.context.pool.query(
