@@ -89,8 +89,8 @@ module.exports = {
     packages(
       'policy-packages',
       '^src/policy/',
-      inModules('zod', 'tldts'),
-      'no Node, no network, no database: zod and the public suffix list',
+      inModules('zod', 'tldts', 'luxon', 're2js', 'csv-parse'),
+      'no Node, no network, no database: zod, the public suffix list, and what the functions of expressions need',
     ),
     only('shell-is-pure', '^src/shell/', [], 'a command is read from its text alone'),
     packages('shell-packages', '^src/shell/', inModules('unbash'), 'the parser, and nothing that acts'),

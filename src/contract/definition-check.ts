@@ -1,6 +1,15 @@
 import type { ToolCatalog } from '../tools/kit/tool.ts'
 import { inWhen } from '../policy/operators/index.ts'
-import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
+import {
+  hasMoreReferences,
+  isTemplate,
+  references,
+  referencesOf,
+  templates,
+  type Template,
+} from '../policy/template-syntax.ts'
+import { whenParts } from '../policy/when.ts'
+import { nameForm, reservedWords } from '../policy/reference.ts'
 import { filesInput } from '../policy/templates.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
@@ -11,13 +20,12 @@ import {
   type WorkflowStep,
   type InputType,
 } from './definition.ts'
-import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
+import { dependencies, findCycle, stepTemplates } from './definition-graph.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
-import { typeOf, words, writtenForm } from './forms.ts'
-import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
+import { typeOf, wholeTemplate, words, writtenForm, type Form } from './forms.ts'
+import { formOf, itemForm, knownOf, templateIssues, type Known } from './reference-forms.ts'
 import { shownPath } from '../policy/issues.ts'
 
-const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 const mostIssues = 100
 /** Each reference is looked up when the workflow is saved, when a run is planned, and in each step. */
 export const mostReferences = 10_000
@@ -60,10 +68,9 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
         path: `result.${key}`,
         message: `result \`${key}\`: ${message}`,
       })
-    for (const reference of references(value)) {
+    for (const template of templates(value)) {
       if (issues.length >= mostIssues) break
-      const form = referenceForm(reference, known, null)
-      if (typeof form === 'string') add(form)
+      for (const issue of templateIssues(template, known, null)) add(issue)
     }
     checkNames({ [key]: value }, add)
   }
@@ -88,7 +95,7 @@ function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
         path: `inputs.${input}`,
         message: `input \`${input}\`: ${message}`,
       })
-    if (!name.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
+    if (!nameForm.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
     if (input === filesInput) add('`uploaded_files` always exists: choose another name')
     const value = declaration.default
     if (value !== undefined && value !== null && !hasInputType(value, declaration.type)) {
@@ -107,7 +114,7 @@ function checkIds(steps: readonly WorkflowStep[]): Issue[] {
         path: `steps.${index}.id`,
         message: `step \`${step.id}\`: ${message}`,
       })
-    if (!name.test(step.id)) add('an id has letters, digits, `_` and `-`, and does not start with `-`')
+    if (!nameForm.test(step.id)) add('an id has letters, digits, `_` and `-`, and does not start with `-`')
     else if (isForbiddenName(step.id) || reservedWords.has(step.id))
       add('this id means something else: choose another')
     else if (seen.has(step.id)) add('another step has the same id')
@@ -122,30 +129,30 @@ function checkStep(
   known: Known,
   { add, isFull }: { readonly add: Add; readonly isFull: () => boolean },
 ): void {
-  const found = stepReferences(step)
-  const usesItem = found.some(({ reference }) => reference.kind === 'item')
+  const found = stepTemplates(step)
+  const usesItem = found.some(({ template }) => referencesOf(template).some(({ kind }) => kind === 'item'))
   const item = itemForm(step, known, usesItem)
   const kind = kindOf(step)
-  for (const issue of kind.check(step, { catalog, formOf: (reference) => formOf(reference, known, item) }))
+  for (const issue of kind.check(step, { catalog, formOf: (template) => formOf(template, known, item) }))
     add(issue.path, issue.message)
   for (const id of step.depends_on ?? []) {
     if (id === step.id) add('depends_on', 'a step cannot wait for itself')
     else if (!known.steps.has(id)) add('depends_on', `there is no step \`${id}\``)
   }
-  for (const { field, reference } of found) {
+  for (const { field, template } of found) {
     if (isFull()) return
-    if (reference.kind === 'step' && reference.stepId === step.id) {
-      add(field, `\`${reference.text}\` refers to the step itself`)
+    if (referencesOf(template).some((each) => each.kind === 'step' && each.stepId === step.id)) {
+      add(field, `\`${template.text}\` refers to the step itself`)
       continue
     }
-    const form = referenceForm(reference, known, field === 'for_each' ? null : item)
-    if (typeof form === 'string') add(field, inParam(field, form))
+    for (const issue of templateIssues(template, known, field === 'for_each' ? null : item))
+      add(field, inParam(field, issue))
   }
   checkNames(valuesOf(step), (message) => add(kind.values, message))
   checkNames(step.for_each ?? null, (message) => add('for_each', message))
-  checkNames([step.when?.value ?? null, step.when?.compare ?? null], (message) => add('when', message))
+  checkNames([...whenParts(step.when)], (message) => add('when', message))
   checkForEach(step, known, add)
-  checkWhen(step, add)
+  checkWhen(step, (template) => formOf(template, known, item), add)
 }
 
 const inParam = (field: string, message: string): string =>
@@ -173,7 +180,7 @@ const inWords = (count: number): string => count.toLocaleString('en-US')
 
 function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
   if (typeof step.for_each === 'string') {
-    const type = typeOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null)))
+    const type = typeOf(writtenForm(step.for_each, (template) => formOf(template, known, null)))
     const given = isTemplate(step.for_each) && type !== null ? `, and this gives ${words[type]}` : ''
     if (type !== null && type !== 'array')
       add(
@@ -186,11 +193,20 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
 }
 
 /** If `compare` has templates, its type is checked only during the run. */
-function checkWhen(step: WorkflowStep, add: Add): void {
-  if (step.when === undefined) return
-  const { operator } = step.when
+function checkWhen({ when }: WorkflowStep, formOf: (template: Template) => Form, add: Add): void {
+  if (when === undefined) return
+  if (typeof when === 'string') {
+    const template = wholeTemplate(when)
+    const type = template === null ? 'string' : typeOf(formOf(template))
+    if (type !== null && type !== 'boolean')
+      add(
+        'when',
+        `\`when\` as text must be one template that gives true or false, such as \`{{ input.amount > 100 }}\``,
+      )
+    return
+  }
+  const { operator, compare } = when
   const { asksForPresence, compareIssues } = inWhen(operator)
-  const compare: Json | undefined = step.when.compare
   if (compare === undefined) {
     if (!asksForPresence) add('when.compare', `the operator \`${operator}\` needs a value in \`compare\``)
   } else if (references(compare).length === 0) {

@@ -1,23 +1,25 @@
-import { type Reference, references } from '../policy/template-syntax.ts'
+import type { Reference } from '../policy/reference.ts'
+import { referencesOf, templates, type Template } from '../policy/template-syntax.ts'
+import type { Json } from '../policy/types.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
-/** `place` is the dotted path in the step, such as `params.to`. */
-export function stepReferences(step: WorkflowStep): { field: string; reference: Reference }[] {
-  const at = (field: string, list: Reference[]) => list.map((reference) => ({ field, reference }))
+/** `field` is the dotted path in the step, such as `params.to`. */
+export function stepTemplates(step: WorkflowStep): { field: string; template: Template }[] {
+  const at = (field: string, value: Json) => templates(value).map((template) => ({ field, template }))
+  const { when } = step
   return [
-    ...Object.entries(valuesOf(step)).flatMap(([name, value]) =>
-      at(`${kindOf(step).values}.${name}`, references(value)),
-    ),
-    ...(step.when === undefined
-      ? []
-      : [
-          ...at('when.value', references(step.when.value)),
-          ...at('when.compare', references(step.when.compare ?? null)),
-        ]),
-    ...(step.for_each === undefined ? [] : at('for_each', references(step.for_each))),
+    ...Object.entries(valuesOf(step)).flatMap(([name, value]) => at(`${kindOf(step).values}.${name}`, value)),
+    ...(typeof when === 'string'
+      ? at('when', when)
+      : [...at('when.value', when?.value ?? null), ...at('when.compare', when?.compare ?? null)]),
+    ...at('for_each', step.for_each ?? null),
   ]
 }
+
+/** Also those inside of expressions. */
+export const referencesOfStep = (step: WorkflowStep): Reference[] =>
+  stepTemplates(step).flatMap(({ template }) => referencesOf(template))
 
 /** `depends_on` and all referenced steps, without the step itself and unknown steps. */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
@@ -25,9 +27,8 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   return new Map(
     definition.steps.map((step) => {
       const needed = new Set(step.depends_on)
-      for (const { reference } of stepReferences(step)) {
+      for (const reference of referencesOfStep(step))
         if (reference.kind === 'step') needed.add(reference.stepId)
-      }
       return [step.id, [...needed].filter((id) => id !== step.id && ids.has(id))]
     }),
   )

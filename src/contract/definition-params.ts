@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { readAs } from '../policy/issues.ts'
-import { type Reference, isTemplate, parseText } from '../policy/template-syntax.ts'
+import { isTemplate, parseText, type Template } from '../policy/template-syntax.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import { type Form, type JsonType, typeOf, words } from './forms.ts'
 import { type Issue, joinPath } from './json.ts'
@@ -14,7 +14,7 @@ import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 export function checkParams(
   tool: ToolDeclaration,
   params: JsonObject,
-  formOf: (reference: Reference) => Form,
+  formOf: (template: Template) => Form,
 ): Issue[] {
   const fields = fieldsOf(tool)
   const names = Object.keys(fields)
@@ -38,7 +38,7 @@ function checkParam(
   field: z.ZodType,
   name: string,
   value: Json,
-  formOf: (reference: Reference) => Form,
+  formOf: (template: Template) => Form,
 ): Issue[] {
   if (value === null && accepts(field, undefined)) return []
   const gaps: Gaps = new Map()
@@ -74,7 +74,7 @@ function sampleOf(
   value: Json,
   way: readonly string[],
   gaps: Gaps,
-  formOf: (reference: Reference) => Form,
+  formOf: (template: Template) => Form,
 ): unknown {
   if (typeof value === 'string') {
     if (!isTemplate(value)) return value

@@ -18,15 +18,22 @@ const inputDeclaration = z.strictObject({
   description: textField(2000, 0).optional(),
 })
 
+const comparison = z.strictObject({
+  value: jsonValue,
+  operator: z.enum(whenOperators),
+  compare: jsonValue.optional(),
+})
+
 const step = z
   .strictObject({
     id: textField(100),
     ...kindFields,
     depends_on: z.array(textField(100)).max(mostSteps).optional(),
-    /** `value` and `compare` may have templates. With the operator `exists`, a missing `compare` means true. */
-    when: z
-      .strictObject({ value: jsonValue, operator: z.enum(whenOperators), compare: jsonValue.optional() })
-      .optional(),
+    /**
+     * One template that gives true or false, or a comparison. `value` and `compare` may have templates. With the
+     * operator `exists`, a missing `compare` means true.
+     */
+    when: z.union([textField(10_000), comparison]).optional(),
     /** A list of at most `mostItems` items, or a template that resolves to such a list. */
     for_each: z
       .union([

@@ -1,13 +1,7 @@
 import { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
-import {
-  type Reference,
-  type Segment,
-  type WithPath,
-  isTemplate,
-  parseText,
-  placeOfItem,
-} from '../policy/template-syntax.ts'
+import { isTemplate, parseText, type Template } from '../policy/template-syntax.ts'
+import { operatorHint, placeOfItem, type Segment, type WithPath } from '../policy/reference.ts'
 import type { Json } from '../policy/types.ts'
 
 /** The possible values at one position, as a part of JSON Schema. `true` means any value. */
@@ -121,7 +115,7 @@ export function follow(
     const next = below(at, segment, steps)
     if (next === null) {
       const where = index === 0 ? what : `\`${inWords(path[index - 1] ?? '')}\``
-      return `\`${text}\`: ${where} ${lacks(at, inWords(segment))}`
+      return `\`${text}\`: ${where} ${lacks(at, inWords(segment))}${typeof segment === 'string' ? operatorHint(segment) : ''}`
     }
     at = next
   }
@@ -156,9 +150,9 @@ const mostForms = 20
 const mostLevels = 6
 
 /** The value can contain templates. */
-export function writtenForm(value: Json, formOf: (reference: Reference) => Form, levels = mostLevels): Form {
+export function writtenForm(value: Json, formOf: (template: Template) => Form, levels = mostLevels): Form {
   if (typeof value === 'string') {
-    const only = wholeReference(value)
+    const only = wholeTemplate(value)
     return only === null ? textForm : formOf(only)
   }
   if (value === null) return { type: 'null' }
@@ -179,8 +173,8 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
   return { anyOf: [...different.values()] }
 }
 
-/** The value of exactly one reference keeps its type. Null for any other text. */
-export function wholeReference(text: string): Reference | null {
+/** The value of exactly one template keeps its type. Null for any other text. */
+export function wholeTemplate(text: string): Template | null {
   const [only, ...others] = isTemplate(text) ? parseText(text) : []
   return typeof only === 'object' && others.length === 0 ? only : null
 }

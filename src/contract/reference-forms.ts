@@ -1,6 +1,9 @@
 import { kindOf } from '../steps/index.ts'
 import type { ToolCatalog } from '../tools/kit/tool.ts'
-import { type Reference, parseText, placeOfItem } from '../policy/template-syntax.ts'
+import type { Expression } from '../policy/expressions/syntax.ts'
+import { parseText, referencesOf, type Template } from '../policy/template-syntax.ts'
+import { expressionForm, type Formed } from './expression-forms.ts'
+import { type Reference, placeOfItem } from '../policy/reference.ts'
 import { filesInput } from '../policy/templates.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
@@ -46,10 +49,23 @@ export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): For
   return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
 }
 
-/** `true` (any value) if the reference has an error. */
-export function formOf(reference: Reference, known: Known, item: Form | null): Form {
-  const form = referenceForm(reference, known, item)
+/** `true` (any value) if the template has an error. */
+export function formOf(template: Template, known: Known, item: Form | null): Form {
+  if (template.kind === 'expression') return formed(template, known, item).form
+  const form = referenceForm(template, known, item)
   return typeof form === 'string' ? true : form
+}
+
+const formed = (expression: Expression, known: Known, item: Form | null): Formed =>
+  expressionForm(expression, (reference) => formOf(reference, known, item), known.below)
+
+/** What is certainly wrong with a template. */
+export function templateIssues(template: Template, known: Known, item: Form | null): readonly string[] {
+  const own = referencesOf(template).flatMap((reference) => {
+    const form = referenceForm(reference, known, item)
+    return typeof form === 'string' ? [form] : []
+  })
+  return template.kind === 'expression' ? [...own, ...formed(template, known, item).issues] : own
 }
 
 /**
@@ -62,7 +78,7 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     return outsideForEach(text)
   switch (reference.kind) {
     case 'unknown':
-      return `\`${text}\` is not a reference: write ${insteadOf(text, known)}`
+      return notReadable(reference, known)
     case 'step': {
       const step = known.steps.get(reference.stepId)
       if (step === undefined) return `\`${text}\`: there is no step \`${reference.stepId}\``
@@ -89,17 +105,24 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
   }
 }
 
+function notReadable({ text, why }: Extract<Reference, { kind: 'unknown' }>, known: Known): string {
+  const instead = insteadOf(text, known)
+  if (instead !== null) return `\`${text}\` is not a reference: write ${instead}`
+  const reason = why === undefined ? '' : `: ${why}`
+  return `\`${text}\` is neither a reference such as \`{{input.name}}\` or \`{{steps.ID.output.path}}\`, nor an expression${reason}`
+}
+
 /** `output` is missing after a step's id, such as in `{{read.text}}`. */
 const withoutOutput = /^\{\{\s*((?:steps\.)?([\w-]{1,100}))([.[][^{}]{1,100})\}\}$/
 
-function insteadOf(text: string, { steps }: Known): string {
+function insteadOf(text: string, { steps }: Known): string | null {
   const [, head, id, path] = withoutOutput.exec(text) ?? []
   if (head !== undefined && id !== undefined && path !== undefined && steps.has(id)) {
     const written = `{{${head}.output${path.trimEnd()}}}`
     const [only] = parseText(written)
     if (typeof only === 'object' && only.kind === 'step') return `\`${written}\``
   }
-  return 'for example `{{input.name}}` or `{{steps.ID.output.path}}`'
+  return null
 }
 
 const fileForm: Form = {

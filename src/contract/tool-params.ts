@@ -4,7 +4,7 @@ import type { JsonObject, Json } from '../policy/types.ts'
 import { readAs } from '../policy/issues.ts'
 import { type Issue, jsonIssues } from './json.ts'
 import { filesInput } from '../policy/templates.ts'
-import { wholeReference } from './forms.ts'
+import { wholeTemplate } from './forms.ts'
 
 export type ParsedParams =
   { readonly ok: true; readonly params: JsonObject } | { readonly ok: false; readonly issues: Issue[] }
@@ -57,6 +57,6 @@ export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): Json
 
 function isAllFiles(value: Json): value is string {
   if (typeof value !== 'string' || !value.includes(filesInput)) return false
-  const reference = wholeReference(value)
+  const reference = wholeTemplate(value)
   return reference?.kind === 'input' && reference.name === filesInput && reference.path.length === 0
 }

@@ -12,7 +12,7 @@ import { inputSource, type TextBudget } from './templates.ts'
 import { maybe } from './tri.ts'
 import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
-import { asksForPresence } from './when.ts'
+import { whenParts } from './when.ts'
 
 /* Each condition becomes one clause, which names the unknown value that decides whether it is true. */
 
@@ -121,8 +121,8 @@ function namesOf({ outputs }: Planned, sources: readonly string[], wanted: Reado
 const nameOfSource = (id: string): string =>
   id.startsWith(inputSource('')) ? quote(id) : `the output of ${quote(id)}`
 
-function whetherItRuns({ step, plan, skipped, textBudget }: Planned): string {
-  const scope = { ...plan, skipped, textBudget }
+function whetherItRuns({ step, plan, skipped, textBudget, expressions }: Planned): string {
+  const scope = { ...plan, skipped, textBudget, expressions }
   const unknown = (...values: readonly Partial[]): string => {
     const names = unknownNames(values.flatMap(holesIn))
     return names.length === 0 ? 'a value that is only known during the run' : list(names, 'and', mostNames)
@@ -133,11 +133,7 @@ function whetherItRuns({ step, plan, skipped, textBudget }: Planned): string {
     if (!Array.isArray(items)) reasons.push(`its items are those of ${unknown(items)}`)
   }
   if (step.when !== undefined) {
-    const { value, compare } = step.when
-    const sides = [
-      fillIn(value, { ...scope, missingIsNull: asksForPresence(step.when) }),
-      ...(compare === undefined ? [] : [fillIn(compare, scope)]),
-    ]
+    const sides = whenParts(step.when).map((side) => fillIn(side, { ...scope, missing: 'null' }))
     if (sides.some((side) => holesIn(side).length > 0))
       reasons.push(`its \`when\` depends on ${unknown(...sides)}`)
   }

@@ -3,21 +3,24 @@ import type { LabelSets, Origins } from './label-sets.ts'
 import { fillInMe } from './me.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import type { AtStart, StartLabels } from './plan-start-labels.ts'
+import { references, type Part, isTemplate, parseText, type Template } from './template-syntax.ts'
+import { type Reference, placeOfItem, type WithPath, pathAt } from './reference.ts'
 import {
-  type Reference,
-  placeOfItem,
-  references,
-  type Part,
-  type WithPath,
-  isTemplate,
-  parseText,
-  pathAt,
-} from './template-syntax.ts'
-import { inputSource, type TextBudget, missingInput, textFor, valueAt, givenInput } from './templates.ts'
+  asText,
+  givenInput,
+  inputSource,
+  MissingPath,
+  missingInput,
+  textFor,
+  valueAt,
+  type TextBudget,
+} from './templates.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
 import type { Json, JsonObject } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
-import { asksForPresence, holds } from './when.ts'
+import { asksForPresence, holds, holdsIfMissing, whenParts } from './when.ts'
+import { TextPieces } from './text-pieces.ts'
+import { evaluate as evaluateNode, Missing, truth, type Value } from './expressions/evaluate.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
 import { type ToolFacts, withLinked } from './tool-facts.ts'
 import type { Builtins } from './builtins.ts'
@@ -37,9 +40,10 @@ export interface Planned {
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
-  /** All steps of the plan share this budget and `textBudget`. */
+  /** All steps of the plan share the three budgets. */
   readonly budget: Budget
   readonly textBudget: TextBudget
+  readonly expressions: Budget
 }
 
 export interface Case {
@@ -53,7 +57,7 @@ const mostItems = 100
 /** One call, or one for each item. Is empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, textBudget } = planned
-  const scope: PlanScope = { ...plan, skipped, textBudget }
+  const scope: PlanScope = { ...plan, skipped, textBudget, expressions: planned.expressions }
   const whenHolds = whenOf(planned, scope)
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
@@ -84,17 +88,27 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
 
 /** A side of the `when` that is the same for all items is filled in only once. */
 function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope) => Tri {
-  if (step.when === undefined) return () => yes
-  const { operator } = step.when
-  const valueIn = sideOf(step.when.value, { ...scope, missingIsNull: asksForPresence(step.when) })
-  const compareIn = step.when.compare === undefined ? () => undefined : sideOf(step.when.compare, scope)
+  const { when } = step
+  if (when === undefined) return () => yes
+  const ifMissing = tri(holdsIfMissing(when))
+  if (typeof when === 'string') {
+    const side = sideOf(when, scope, (within) => conditionIn(when, within))
+    return (within) => side(within) ?? ifMissing
+  }
+  const { operator } = when
+  const missing = asksForPresence(when) ? 'null' : 'throws'
+  const valueIn = sideOf(when.value, scope, (within) => knownIn(when.value, { ...within, missing }))
+  const compareIn = sideOf(when.compare ?? null, scope, (within) =>
+    when.compare === undefined ? undefined : knownIn(when.compare, { ...within, missing: 'throws' }),
+  )
   return (within) => {
     if (budget.isUsedUp) return maybe
     const value = valueIn(within)
     const compare = compareIn(within)
+    if (value === null || compare === null) return ifMissing
     if (value === unclear || compare === unclear) return maybe
     try {
-      return tri(holds(operator, value, compare, budget))
+      return tri(holds(operator, value.known, compare?.known, budget))
     } catch {
       return maybe
     }
@@ -104,15 +118,37 @@ function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope
 /** Stands for a side of a `when` that has an unknown part. */
 const unclear = Symbol('unclear')
 
-/** Returns `unclear` if the side has an unknown part. */
-function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | typeof unclear {
-  const read = (within: PlanScope): Json | typeof unclear => {
-    const value = fillIn(written, { ...within, missingIsNull: scope.missingIsNull })
-    return isKnown(value) ? value : unclear
+/** Null if a path leads to nothing. */
+function sideOf<T>(
+  written: Json,
+  scope: PlanScope,
+  read: (within: PlanScope) => T,
+): (within: PlanScope) => T | null {
+  const tried = (within: PlanScope): T | null => {
+    try {
+      return read(within)
+    } catch (error) {
+      if (error instanceof MissingPath) return null
+      throw error
+    }
   }
-  if (references(written).some(isOfItem)) return read
-  let known: Json | typeof unclear | undefined
-  return () => (known === undefined ? (known = read(scope)) : known)
+  if (references(written).some(isOfItem)) return tried
+  let known: { readonly side: T | null } | undefined
+  return () => (known ??= { side: tried(scope) }).side
+}
+
+function knownIn(written: Json, within: PlanScope): { readonly known: Json } | typeof unclear {
+  const value = fillIn(written, within)
+  return isKnown(value) ? { known: value } : unclear
+}
+
+function conditionIn(written: string, within: PlanScope): Tri {
+  const value = fillInText(written, { ...within, missing: 'throws' })
+  try {
+    return truth(value)
+  } catch {
+    return maybe
+  }
 }
 
 const isOfItem = (reference: Reference): boolean =>
@@ -144,7 +180,7 @@ export function sourcesOf(
 /** Those that can have labels, as `input.NAME`. */
 export function labelledInputsOf(step: PlanStep, plan: Plan): string[] {
   if (plan.areInputsComplete && (plan.inputLabels === undefined || plan.inputLabels.size === 0)) return []
-  const places = [step.params, step.when?.value ?? null, step.when?.compare ?? null, step.forEach ?? null]
+  const places = [step.params, ...whenParts(step.when), step.forEach ?? null]
   return sourcesIn(places, [], plan).filter((id) => id.startsWith(inputSource('')))
 }
 
@@ -255,11 +291,16 @@ export interface PlanScope {
   readonly textBudget: TextBudget
   readonly item?: Partial | undefined
   readonly index?: number | undefined
-  /** See `Scope.missingIsNull`. */
-  readonly missingIsNull?: boolean | undefined
+  /** For all expressions of the plan. */
+  readonly expressions: Budget
+  /** A path that leads to nothing: `throws` MissingPath, is `null`, or is an unknown value, because the step then fails. */
+  readonly missing?: 'throws' | 'null' | undefined
 }
 
-/** Unknown parts become holes. Never throws. */
+/** Units for all expressions of a plan. What is beyond is unknown until the run. */
+export const planExpressions = 100_000
+
+/** Unknown parts become holes. Throws nothing but MissingPath, and that only if the scope asks for it. */
 export function fillIn(value: Json, scope: PlanScope): Partial {
   if (typeof value === 'string') return isTemplate(value) ? fillInText(value, scope) : value
   if (typeof value !== 'object' || value === null) return value
@@ -275,7 +316,8 @@ export function isKnown(value: Partial): value is Json {
 function fillInText(text: string, scope: PlanScope): Partial {
   const parts = parseText(text)
   const [only] = parts
-  if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
+  if (parts.length === 1 && only !== undefined && typeof only !== 'string')
+    return present(valueOf(only, scope), only, scope)
   const filled = new TextPieces()
   for (const part of parts) {
     // Beyond the budget, text is unknown: the run resolves it later, or fails before any decision.
@@ -293,40 +335,31 @@ function fillInText(text: string, scope: PlanScope): Partial {
 function pieceOf(part: Part, scope: PlanScope): string | Hole {
   if (typeof part === 'string') return part
   // If a text refers to an input that is not given, the step fails before any decision. So an unknown value is safe.
-  if (missingInput(part, scope.inputs) !== null) return unknown(part)
-  const value = lookUp(part, scope)
+  if (part.kind !== 'expression' && missingInput(part, scope.inputs) !== null) return unknown(part)
+  const value = present(valueOf(part, scope), part, scope)
   if (value instanceof Hole) return value
-  return isKnown(value) ? textFor(part, value) : unknown(part)
+  if (!isKnown(value)) return unknown(part)
+  return part.kind === 'expression' ? asText(value) : textFor(part, value)
 }
 
-/** Maximum number of references that explanations can name for one text with unknown parts. */
-const mostNames = 100
-
-class TextPieces {
-  /** The first piece is the beginning of the text. */
-  readonly #before: string[] = []
-  #last = ''
-  readonly #from = new Set<string>()
-  add(piece: string | Hole): void {
-    if (typeof piece === 'string') {
-      this.#last += piece
-      return
-    }
-    this.#last += piece.prefix ?? ''
-    for (const each of piece.after) {
-      if (this.#before.length === 0 || this.#last !== '') this.#before.push(this.#last)
-      this.#last = each
-    }
-    for (const name of piece.from) if (this.#from.size < mostNames) this.#from.add(name)
-  }
-  joined(): string | Hole {
-    const [prefix, ...after] = this.#before
-    if (prefix === undefined) return this.#last
-    return new Hole(prefix, { after: [...after, this.#last], from: [...this.#from] })
+function valueOf(part: Template, scope: PlanScope): Value {
+  if (part.kind !== 'expression') return lookUp(part, scope)
+  try {
+    const read = (reference: Reference): Value => lookUp(reference, scope)
+    return evaluateNode(part.node, { read, budget: scope.expressions, mayLack: true })
+  } catch (error) {
+    // With the values, there is the same error, or the budget of the run suffices.
+    return error instanceof MissingPath ? new Missing(error.message) : unknown(part)
   }
 }
 
-function lookUp(reference: Reference, scope: PlanScope): Partial {
+function present(value: Value, part: Template, scope: PlanScope): Partial {
+  if (!(value instanceof Missing)) return value
+  if (scope.missing === 'throws') throw new MissingPath(value.message)
+  return scope.missing === 'null' ? null : unknown(part)
+}
+
+function lookUp(reference: Reference, scope: PlanScope): Value {
   switch (reference.kind) {
     case 'today':
     case 'yesterday':
@@ -348,34 +381,30 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
   }
 }
 
-const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
-const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(reference)], isWhole: true })
+const nameOf = ({ text }: Template): string => text.slice(2, -2).trim()
+const unknown = (part: Template): Hole => new Hole(null, { from: [nameOf(part)], isWhole: true })
 
-/** If it is not null, an unknown value is safe, because the step then fails before any decision. */
-const missing = (reference: Reference, scope: PlanScope): Partial =>
-  scope.missingIsNull === true ? null : unknown(reference)
+const nothing = new Missing('the path leads to nothing')
 
-function followKnown(value: Json, reference: WithPath, scope: PlanScope): Partial {
+function followKnown(value: Json, reference: WithPath, scope: PlanScope): Value {
   const path = pathAt(reference.path, scope.index)
-  if (path === null) return unknown(reference)
-  const found = valueAt(value, path)
-  return found === undefined ? missing(reference, scope) : found
+  return path === null ? unknown(reference) : (valueAt(value, path) ?? nothing)
 }
 
-function follow(value: Partial, reference: WithPath, scope: PlanScope): Partial {
+function follow(value: Partial, reference: WithPath, scope: PlanScope): Value {
   if (value === null) return null
   const path = pathAt(reference.path, scope.index)
   if (path === null) return unknown(reference)
   let at: Partial = value
   for (const segment of path) {
     if (at instanceof Hole) return unknown(reference)
-    if (typeof at !== 'object' || at === null) return missing(reference, scope)
+    if (typeof at !== 'object' || at === null) return nothing
     const holder: object = at
     const isThere: boolean = isList(at) ? /^\d{1,9}$/.test(segment) : Object.hasOwn(holder, segment)
     const below: Partial | undefined = isThere
       ? (at as { readonly [key: string]: Partial })[segment]
       : undefined
-    if (below === undefined) return missing(reference, scope)
+    if (below === undefined) return nothing
     at = below
   }
   return at

@@ -5,6 +5,7 @@ import { references } from './template-syntax.ts'
 import { inputSource } from './templates.ts'
 import { type Tri, yes } from './tri.ts'
 import type { Json, Label } from './types.ts'
+import { whenParts } from './when.ts'
 
 /** The start knows all inputs and dates. A preview knows only bounds of the labels that count then. */
 export interface StartLabels {
@@ -95,10 +96,6 @@ export class AtStart {
   }
 }
 
-const conditionsOf = ({ when, forEach }: PlanStep): Json[] => [
-  when?.value ?? null,
-  when?.compare ?? null,
-  forEach ?? null,
-]
+const conditionsOf = ({ when, forEach }: PlanStep): Json[] => [...whenParts(when), forEach ?? null]
 
 const isDate = (kind: string): boolean => kind === 'today' || kind === 'yesterday' || kind === 'now'

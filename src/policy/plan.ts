@@ -14,6 +14,7 @@ import {
   callsOf,
   isDefinite,
   outcomeOf,
+  planExpressions,
 } from './plan-cases.ts'
 import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
@@ -96,6 +97,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
   const textBudget = new TextBudget()
+  const expressions = new Budget(planExpressions)
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
     const sources = [...step.dependsOn, ...labelledInputsOf(step, plan)]
@@ -115,6 +117,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       skipped,
       budget,
       textBudget,
+      expressions,
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)

@@ -1,51 +1,11 @@
 import type { Json } from './types.ts'
+import { parseExpression } from './expressions/parse.ts'
+import { ExpressionError, type Expression } from './expressions/syntax.ts'
+import { parseReference, type Reference } from './reference.ts'
 
-/** The part `[index]` of a path. It stands for the position of the current item of a `for_each`. */
-export const placeOfItem = Symbol('[index]')
-
-/** The name of a field, or a position in a list. */
-export type Segment = string | typeof placeOfItem
-
-/** `text` is the whole reference with braces, for messages. */
-export type Reference =
-  | {
-      readonly kind: 'input'
-      readonly name: string
-      readonly path: readonly Segment[]
-      readonly text: string
-    }
-  | {
-      readonly kind: 'step'
-      readonly stepId: string
-      readonly path: readonly Segment[]
-      readonly text: string
-    }
-  | {
-      readonly kind: 'item'
-      readonly path: readonly Segment[]
-      readonly text: string
-    }
-  | {
-      readonly kind: 'index' | 'today' | 'yesterday' | 'now'
-      readonly text: string
-    }
-  /** Not a valid reference. */
-  | { readonly kind: 'unknown'; readonly text: string }
-
-export type WithPath = Extract<Reference, { readonly path: readonly Segment[] }>
-
-/** No step can have such an id. */
-export const reservedWords: ReadonlySet<string> = new Set([
-  'input',
-  'steps',
-  'item',
-  'index',
-  'today',
-  'yesterday',
-  'now',
-])
-
-export type Part = string | Reference
+/** What stands in `{{ … }}`. */
+export type Template = Reference | Expression
+export type Part = string | Template
 
 /** A quick test, so that texts without templates need not be parsed. */
 export function isTemplate(text: string): boolean {
@@ -55,7 +15,7 @@ export function isTemplate(text: string): boolean {
 /** A quoted text in braces stands for itself: `{{"{{"}}` is `{{`. */
 const quoted = /\{\{\s*(?:"([^"]*)"|'([^']*)')\s*\}\}/y
 
-/** A `{{` that never closes becomes an unknown reference. A literal piece may be empty. */
+/** A `{{` that never closes, or whose content means nothing, becomes an unknown reference. A piece may be empty. */
 export function parseText(text: string): Part[] {
   const parts: Part[] = []
   let at = 0
@@ -63,23 +23,35 @@ export function parseText(text: string): Part[] {
     const open = text.indexOf('{{', at)
     if (open < 0) break
     if (open > at) parts.push(text.slice(at, open))
-    quoted.lastIndex = open
-    const literal = quoted.exec(text)
-    if (literal !== null) {
-      parts.push(literal[1] ?? literal[2] ?? '')
-      at = quoted.lastIndex
-      continue
-    }
-    const close = closeOf(text, open + 2)
-    if (close < 0) {
-      parts.push({ kind: 'unknown', text: text.slice(open, open + 60) })
-      return parts
-    }
-    parts.push(parseReference(text.slice(open, close + 2)))
-    at = close + 2
+    const { part, end } = parseTemplate(text, open)
+    parts.push(part)
+    at = end
   }
   if (at < text.length || parts.length === 0) parts.push(text.slice(at))
   return parts
+}
+
+/** What is a reference is no expression: a field may have the name `a-b`. */
+function parseTemplate(text: string, open: number): { readonly part: Part; readonly end: number } {
+  quoted.lastIndex = open
+  const literal = quoted.exec(text)
+  if (literal !== null) return { part: literal[1] ?? literal[2] ?? '', end: quoted.lastIndex }
+  const close = closeOf(text, open + 2)
+  if (close >= 0) {
+    const part = parseReference(text.slice(open, close + 2))
+    if (part.kind !== 'unknown') return { part, end: close + 2 }
+  }
+  try {
+    const { expression, end } = parseExpression(text, open)
+    return { part: expression, end }
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error
+    const end = close < 0 ? text.length : close + 2
+    return {
+      part: { kind: 'unknown', text: text.slice(open, Math.min(end, open + 60)), why: error.message },
+      end,
+    }
+  }
 }
 
 const quotedKey = /\[(?:"[^"]*"|'[^']*')\]/y
@@ -98,8 +70,8 @@ function closeOf(text: string, start: number): number {
 }
 
 /** Also in lists and objects. Names of fields are never templates: `{{` in them is refused at saving. */
-export function references(value: Json): Reference[] {
-  const found: Reference[] = []
+export function templates(value: Json): Template[] {
+  const found: Template[] = []
   const visit = (each: Json): void => {
     if (typeof each === 'string') {
       if (isTemplate(each)) for (const part of parseText(each)) if (typeof part !== 'string') found.push(part)
@@ -109,6 +81,12 @@ export function references(value: Json): Reference[] {
   visit(value)
   return found
 }
+
+/** Also those inside of expressions. */
+export const references = (value: Json): Reference[] => templates(value).flatMap(referencesOf)
+
+export const referencesOf = (template: Template): readonly Reference[] =>
+  template.kind === 'expression' ? template.references : [template]
 
 /** Stops counting once there are more. */
 export function hasMoreReferences(value: Json, most: number): boolean {
@@ -121,57 +99,4 @@ export function hasMoreReferences(value: Json, most: number): boolean {
   }
   visit(value)
   return found > most
-}
-
-const first = /^[^\s.[\]{}"']+/
-const next = /\.([^\s.[\]{}"']+)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]|(\[index\])/y
-
-function parseReference(text: string): Reference {
-  const expression = text.slice(2, -2).trim()
-  const head = first.exec(expression)?.[0]
-  if (head === undefined) return { kind: 'unknown', text }
-  const path: Segment[] = []
-  next.lastIndex = head.length
-  while (next.lastIndex < expression.length) {
-    const match = next.exec(expression)
-    if (match === null) return { kind: 'unknown', text }
-    path.push(match[5] === undefined ? (match[1] ?? match[2] ?? match[3] ?? match[4] ?? '') : placeOfItem)
-  }
-  return classify(head, path, text)
-}
-
-function classify(head: string, path: readonly Segment[], text: string): Reference {
-  switch (head) {
-    case 'today':
-    case 'yesterday':
-    case 'now':
-    case 'index':
-      return path.length === 0 ? { kind: head, text } : { kind: 'unknown', text }
-    case 'item':
-      return { kind: 'item', path, text }
-    case 'input': {
-      const [name, ...rest] = path
-      if (typeof name !== 'string') return { kind: 'unknown', text }
-      return { kind: 'input', name, path: rest, text }
-    }
-    case 'steps': {
-      const [stepId, ...rest] = path
-      return typeof stepId !== 'string' ? { kind: 'unknown', text } : step(stepId, rest, text)
-    }
-    default:
-      return step(head, path, text)
-  }
-}
-
-/** `ID` and `ID.output` both mean the whole output. A step has no other readable field. */
-function step(stepId: string, path: readonly Segment[], text: string): Reference {
-  const [output, ...rest] = path
-  if (output !== undefined && output !== 'output') return { kind: 'unknown', text }
-  return { kind: 'step', stepId, path: rest, text }
-}
-
-/** Null if the path has `[index]` and there is no item. */
-export function pathAt(path: readonly Segment[], index: number | undefined): readonly string[] | null {
-  if (index === undefined) return path.every((each) => typeof each === 'string') ? path : null
-  return path.map((each) => (typeof each === 'string' ? each : String(index)))
 }

@@ -1,4 +1,16 @@
-import { type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
+import { isTemplate, parseText, referencesOf, type Part } from './template-syntax.ts'
+import { Budget, BudgetExceeded } from './budget.ts'
+import { asText } from './expressions/as-text.ts'
+import { evaluate, Missing } from './expressions/evaluate.ts'
+import type { Expression } from './expressions/syntax.ts'
+import {
+  MissingPath,
+  operatorHint,
+  pathAt,
+  TemplateError,
+  type Reference,
+  type WithPath,
+} from './reference.ts'
 import type { Json, JsonObject } from './types.ts'
 
 /** Characters that the templates of one value, or of a whole plan under analysis, may produce. */
@@ -35,14 +47,8 @@ export class TextBudget {
 
 export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
-
-/** The message names the reference and the reason. */
-export class TemplateError extends Error {
-  override readonly name = 'TemplateError'
-}
-
-/** A template whose path leads to nothing. */
-export class MissingPath extends TemplateError {}
+export { asText } from './expressions/as-text.ts'
+export { MissingPath, TemplateError } from './reference.ts'
 
 export interface Scope {
   readonly inputs: JsonObject
@@ -77,11 +83,15 @@ export interface Resolved {
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
   const textBudget = new TextBudget(mostText)
+  const budget = new Budget(expressionBudget)
   return {
-    value: resolveAt(value, '', { scope, sources, textBudget, mostText }),
+    value: resolveAt(value, '', { scope, sources, textBudget, mostText, budget }),
     sources,
   }
 }
+
+/** Units for all expressions of one value. One million take about a tenth of a second. */
+const expressionBudget = 2_000_000
 
 /** No step has this id, because ids have no dot. */
 export const inputSource = (name: string): string => `input.${name}`
@@ -91,6 +101,7 @@ interface Resolving {
   readonly sources: Map<string, readonly string[]>
   readonly textBudget: TextBudget
   readonly mostText: number
+  readonly budget: Budget
 }
 
 function resolveAt(value: Json, path: string, resolving: Resolving): Json {
@@ -106,31 +117,73 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
   )
 }
 
-function resolveText(text: string, path: string, { scope, sources, textBudget, mostText }: Resolving): Json {
+function resolveText(text: string, path: string, resolving: Resolving): Json {
+  const { scope, sources, textBudget, mostText } = resolving
   const parts = parseText(text)
-  const from = new Set<string>()
-  for (const part of parts) {
-    if (typeof part === 'string') continue
-    if (part.kind === 'step') from.add(part.stepId)
-    if (part.kind === 'item') for (const id of scope.itemSources ?? []) from.add(id)
-    if (part.kind === 'input' && scope.labelledInputs?.has(part.name) === true)
-      from.add(inputSource(part.name))
-  }
-  if (from.size > 0) sources.set(path, [...from].sort())
+  const from = sourcesOf(parts, scope)
+  if (from.length > 0) sources.set(path, from)
   const [only] = parts
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') {
-    const value = lookUp(only, scope)
+    const value = only.kind === 'expression' ? computed(only, resolving) : lookUp(only, scope)
     if (path !== '' && !textBudget.takeValue(value)) throw tooLong(mostText)
     return value
   }
   let resolved = ''
   for (const part of parts) {
-    const piece = typeof part === 'string' ? part : textFor(part, givenOf(part, scope))
+    const piece = pieceOf(part, resolving)
     if (!textBudget.take(piece.length)) throw tooLong(mostText)
     resolved += piece
   }
   return resolved
 }
+
+function pieceOf(part: Part, resolving: Resolving): string {
+  if (typeof part === 'string') return part
+  if (part.kind === 'expression') return asText(computed(part, resolving))
+  return textFor(part, givenOf(part, resolving.scope))
+}
+
+function sourcesOf(parts: readonly Part[], scope: Scope): string[] {
+  const from = new Set<string>()
+  for (const part of parts) {
+    if (typeof part === 'string') continue
+    for (const reference of referencesOf(part)) {
+      if (reference.kind === 'step') from.add(reference.stepId)
+      if (reference.kind === 'item') for (const id of scope.itemSources ?? []) from.add(id)
+      if (reference.kind === 'input' && scope.labelledInputs?.has(reference.name) === true)
+        from.add(inputSource(reference.name))
+    }
+  }
+  return [...from].sort()
+}
+
+/** Throws TemplateError. */
+function computed({ node, text }: Expression, { scope, budget }: Resolving): Json {
+  const read = (reference: Reference): Json | Missing => {
+    try {
+      return valueOf(reference, scope)
+    } catch (error) {
+      if (error instanceof MissingPath) return new Missing(error.message)
+      throw error
+    }
+  }
+  try {
+    // Without a hole among the values, the result has none.
+    const value = evaluate(node, { read, budget, mayLack: false }) as Json | Missing
+    if (!(value instanceof Missing)) return value
+    if (scope.missingIsNull === true) return null
+    throw new MissingPath(value.message)
+  } catch (error) {
+    if (error instanceof BudgetExceeded)
+      throw new TemplateError(
+        `\`${shortened(text)}\` takes too many steps: filter the list first, or use more steps`,
+      )
+    if (error instanceof TypeError) throw new TemplateError(`\`${shortened(text)}\`: ${error.message}`)
+    throw error
+  }
+}
+
+const shortened = (text: string): string => (text.length > 100 ? `${text.slice(0, 99)}…` : text)
 
 /** Throws TemplateError for an input that was not given. */
 function givenOf(reference: Reference, scope: Scope): Json {
@@ -152,11 +205,6 @@ export function missingInput(reference: Reference, inputs: JsonObject): string |
 
 function tooLong(most: number): TemplateError {
   return new TemplateError(`resolves to more than ${most / 1024 / 1024} MiB`)
-}
-
-export function asText(value: Json): string {
-  if (value === null) return ''
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 /** Like `asText`, but a reference to all uploaded files becomes the texts of these files. */
@@ -248,7 +296,9 @@ export function valueAt(value: Json, path: readonly string[]): Json | undefined 
 
 /** Only names the field `<name>_problem`: its text may come from outside, where anybody can write it. */
 const hintOn = (value: Json, segment: string): string =>
-  own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`
+  own(value, `${segment}_problem`) === undefined
+    ? operatorHint(segment)
+    : `: its \`${segment}_problem\` says why`
 
 /** Properties of the prototype and `length` are not readable. */
 export function own(value: Json, key: string): Json | undefined {

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { Form } from '../contract/forms.ts'
 import type { Issue } from '../contract/json.ts'
 import type { PlanStep } from '../policy/plan-types.ts'
-import type { Reference } from '../policy/template-syntax.ts'
+import type { Template } from '../policy/template-syntax.ts'
 import type { JsonObject } from '../policy/types.ts'
 import type { ToolCatalog, ToolDeclaration } from '../tools/kit/tool.ts'
 
@@ -12,10 +12,10 @@ export type StepOf<Fields extends z.ZodRawShape> = {
   readonly for_each?: unknown
 } & z.infer<z.ZodObject<Fields>>
 
-/** What is known when a definition is checked. `formOf` gives the form of a reference (contract/forms.ts). */
+/** What is known when a definition is checked. `formOf` gives the form of a template (contract/forms.ts). */
 export interface CheckScope {
   readonly catalog: ToolCatalog
-  readonly formOf: (reference: Reference) => Form
+  readonly formOf: (template: Template) => Form
 }
 
 /** What is known of a run when it is planned. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { typeOf, wholeReference, words } from '../contract/forms.ts'
+import { typeOf, wholeTemplate, words } from '../contract/forms.ts'
 import type { Issue } from '../contract/json.ts'
 import { wallTime } from '../policy/builtins.ts'
 import { isTemplate } from '../policy/template-syntax.ts'
@@ -46,14 +46,14 @@ export const wait = defineKind({
     if ((seconds === undefined) === (until === undefined))
       return issue('', 'a `wait` has either `seconds` or `until`')
     if (typeof seconds === 'string') {
-      const reference = wholeReference(seconds)
+      const reference = wholeTemplate(seconds)
       const type = reference === null ? 'string' : typeOf(formOf(reference))
       if (type === null || type === 'number') return []
       const what = reference === null ? 'this is text' : `\`${reference.text}\` is ${words[type]}`
       return issue('.seconds', `must be a number, or one template that gives a number, and ${what}`)
     }
     if (until !== undefined && isTemplate(until)) {
-      const reference = wholeReference(until)
+      const reference = wholeTemplate(until)
       const type = reference === null ? null : typeOf(formOf(reference))
       return type === null || type === 'string'
         ? []

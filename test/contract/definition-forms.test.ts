@@ -78,6 +78,23 @@ function check(step: object, first: object = {}): string[] {
 
 const param = (any: Json) => ({ params: { any } })
 
+test.each<[string, string | null]>([
+  ["{{ upper(a.output.next ?? '') }}", null],
+  ['{{ a.output.issues.filter(i, i.number > 1).map(i, i.title + "!") }}', null],
+  ['{{ a.output.issues[a.output.total - 1].more.x + 1 }}', null],
+  ['{{ first(a.output.issues).title }}', null],
+  ['{{ upper(a.output.nxt) }}', 'the output of step `a` has no `nxt`'],
+  ['{{ map(a.output.issues, i, i.titel) }}', 'the value has no `titel` (it has `number`, `title`'],
+  ['{{ first(a.output.issues).titel }}', 'has no `titel`'],
+  ['{{ group(a.output.issues, i, i.title).map(g, g.name) }}', 'has no `name` (it has `key`, `items`)'],
+  ['{{ a.output.next * 2 }}', '`*` needs numbers, and one side is text: write `number(…)`'],
+  ['{{ a.output.total + a.output.next }}', '`+` joins two texts or adds two numbers'],
+  ['{{ a.output.next > 3 }}', '`>` compares a number with text'],
+  ['{{ a.output.next ? 1 : 2 }}', 'a condition must be true or false, and this is text'],
+])('an expression over an output: %s: %s', (text, issue) => {
+  expect(check(param(text))).toEqual(only(issue))
+})
+
 describe('a path in an output', () => {
   test.each([
     '{{a}}',

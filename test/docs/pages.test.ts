@@ -13,6 +13,7 @@ import { agentTool } from '../../src/policy/agent-tools.ts'
 import { decide } from '../../src/policy/decide.ts'
 import { compilePolicy } from '../support/compile.ts'
 import { ruleInput } from '../../src/governance/rules/rule-kinds.ts'
+import { shapes } from '../../src/policy/expressions/functions.ts'
 import { compileToolAccess } from '../../src/policy/tool-access.ts'
 import { limitNames } from '../../src/policy/tool-limits.ts'
 import { type JsonObject, unionLabels } from '../../src/policy/types.ts'
@@ -372,6 +373,11 @@ test('the table of risks in docs/reference/plans.md names tools at their own ris
   const risks = Object.fromEntries(tools.map(({ name, risk }) => [name, risk]))
   expect(said.map(([name]) => [name, risks[name ?? '']])).toEqual(said)
   expect(said.length).toBeGreaterThan(5)
+})
+
+test('docs/expressions.md has every function as it is written', () => {
+  const page = read('docs/expressions.md')
+  for (const { written } of Object.values(shapes)) expect(page).toContain(`\`${written}\``)
 })
 
 test('docs/workflows.md names every category that tools of the catalogue have', () => {

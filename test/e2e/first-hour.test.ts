@@ -149,18 +149,19 @@ describe('with a running stack', () => {
     await home?.remove()
   })
 
-  test('the commands of the tutorial, of docs/workflows.md and of docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
+  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
     const last = shellBlocks('docs/tutorial.md', 'Clean up')
     const tutorial = shellBlocks('docs/tutorial.md').filter((block) => !last.includes(block))
     const previews = shellBlocks('docs/previews.md')
-    const blocks = [...tutorial, ...shellBlocks('docs/workflows.md'), ...previews, ...last]
+    const guides = ['docs/workflows.md', 'docs/expressions.md']
+    const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)
     const cleaned = ran.splice(-last.length)
     expect(ran.splice(-previews.length)).toEqual(['', ...shownOutputs('docs/previews.md')])
     const [setup, on, rule, workflow, held, self, approved, mail, receipt = '', proof = '', denied, ...more] =
       ran
     expect(readdirSync(folder)).toEqual(['samples'])
-    expect(more).toEqual(shownOutputs('docs/workflows.md'))
+    expect(more).toEqual(guides.flatMap((page) => shownOutputs(page)))
     const name = 'internal data leaves with a second person'
     const waits = `paused: step \`send\` waits for approval by an admin or owner (rule \`${name}\`): 0 of 1 vote given, 1 missing`
     expect([setup, on, rule]).toEqual(['', 'true', name])

@@ -129,38 +129,103 @@ export const source: fc.Arbitrary<PolicySource> = fc
     approvalsEnabled,
   }))
 
+/** Expressions over these references and one variable, without braces. Most of them can be evaluated. */
+export function expressionOver(references: readonly string[]): fc.Arbitrary<string> {
+  const { expression } = fc.letrec<{ expression: string; truth: string; texts: string }>((tie) => {
+    const of = tie('expression')
+    const test = tie('truth')
+    const text = tie('texts')
+    const leaf = fc.constantFrom(...references, "'hello'", "'a@acme.com'", '1', '2', 'null', 'true')
+    return {
+      truth: fc.oneof(
+        { depthSize: 'small', withCrossShrink: true },
+        fc.constantFrom('true', 'false', ...references),
+        fc.tuple(of, fc.constantFrom('==', '!=', '<', '>='), of).map((parts) => `(${parts.join(' ')})`),
+        fc.tuple(test, fc.constantFrom('&&', '||'), test).map((parts) => `(${parts.join(' ')})`),
+        test.map((each) => `!${each}`),
+        fc.tuple(of, fc.array(of, { maxLength: 3 })).map(([each, list]) => `(${each} in [${list.join()}])`),
+        fc.tuple(of, of).map(([list, each]) => `any([${list}, ${each}], v, v == ${list})`),
+        fc.tuple(text, text).map(([whole, part]) => `contains(${whole}, ${part})`),
+      ),
+      texts: fc.oneof(
+        { depthSize: 'small', withCrossShrink: true },
+        fc.constantFrom(...references, "'a@acme.com'", "'b@evil.net'", "'me, '", "''"),
+        fc.tuple(text, text).map(([a, b]) => `(${a} + ${b})`),
+        of.map((each) => `text(${each})`),
+        text.map((each) => `${each}.upper().lower()`),
+        fc.tuple(text, text).map(([a, b]) => `replace(${a}, 'a', ${b})`),
+        fc.tuple(of, text).map(([a, b]) => `join([${a}, ${b}], ', ')`),
+      ),
+      expression: fc.oneof(
+        { depthSize: 'small', withCrossShrink: true },
+        leaf,
+        text,
+        test,
+        fc.tuple(test, of, of).map(([each, yes, no]) => `(${each} ? ${yes} : ${no})`),
+        fc.tuple(of, of).map(([a, b]) => `(${a} ?? ${b})`),
+        fc.tuple(of, fc.constantFrom('+', '-', '*', '/'), of).map((parts) => `(${parts.join(' ')})`),
+        fc.array(of, { maxLength: 3 }).map((list) => `[${list.join()}]`),
+        of.map((each) => `{x: ${each}, email: ${each}}`),
+        fc
+          .tuple(of, fc.constantFrom('.x', '[0]', "['x']", '[1 - 1]'))
+          .map((parts) => `(${parts[0]})${parts[1]}`),
+        fc.tuple(of, of).map(([a, b]) => `first([${a}, ${b}].filter(v, v != ${a}))`),
+        fc.tuple(of, of).map(([a, b]) => `map([${a}, ${b}], v, {x: v, y: ${b}})`),
+        fc.tuple(of, of).map(([a, b]) => `unique([${a}, ${b}, ${a}])`),
+        of.map((each) => `size(${each})`),
+        of.map((each) => `merge({x: 1}, ${each})`),
+        of.map((each) => `-(${each})`),
+      ),
+    }
+  })
+  return expression
+}
+
 /** Templates over two earlier steps, two inputs and an item. The tests fill them in with the values of the run. */
 export const template: fc.Arbitrary<Json> = fc.oneof(
-  value,
-  fc.constantFrom<Json>(
-    '{{s0.output}}',
-    '{{s0.output.x}}',
-    '{{s1}}',
-    '{{input.a}}',
-    '{{input.b}}',
-    '{{today}}',
-    'https://acme.com/{{s0}}',
-    'https://evil.net/{{input.a}}',
-    'a@acme.com{{s1}}',
-    'b@evil.net, {{input.b}}',
-    'FIL{{s0}}',
-    'https://docs.google.com/document/d/{{input.a}}',
-    '{{item}}',
-    '{{s0.output[index]}}',
-    '{{input.a[index]}}',
-    'a@acme.com{{item[index]}}',
-    'me{{s1}}',
-    'me, {{input.a}}',
-    "{{''}}{{input.a}}",
-    'https://{{"evil.net"}}/{{s0}}',
-    '{{"b@evil.net"}}',
-    '{{"{{input.a}}"}}{{s1}}',
-    '{{s0}}hello',
-    '{{input.a}}, b@evil.net',
-    '{{s1}}, me, {{input.b}} <a@acme.com>',
-    '{{item}}{{s0}} FILE1',
-    `{{input.b}}${'hello '.repeat(17)}`,
-  ),
+  { weight: 4, arbitrary: value },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom<Json>(
+      '{{s0.output}}',
+      '{{s0.output.x}}',
+      '{{s1}}',
+      '{{input.a}}',
+      '{{input.b}}',
+      '{{today}}',
+      'https://acme.com/{{s0}}',
+      'https://evil.net/{{input.a}}',
+      'a@acme.com{{s1}}',
+      'b@evil.net, {{input.b}}',
+      'FIL{{s0}}',
+      'https://docs.google.com/document/d/{{input.a}}',
+      '{{item}}',
+      '{{s0.output[index]}}',
+      '{{input.a[index]}}',
+      'a@acme.com{{item[index]}}',
+      'me{{s1}}',
+      'me, {{input.a}}',
+      "{{''}}{{input.a}}",
+      'https://{{"evil.net"}}/{{s0}}',
+      '{{"b@evil.net"}}',
+      '{{"{{input.a}}"}}{{s1}}',
+      '{{s0}}hello',
+      '{{input.a}}, b@evil.net',
+      '{{s1}}, me, {{input.b}} <a@acme.com>',
+      '{{item}}{{s0}} FILE1',
+      `{{input.b}}${'hello '.repeat(17)}`,
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .tuple(
+        fc.constantFrom('', '', 'a@acme.com', 'https://evil.net/'),
+        expressionOver(['input.a', 'input.b', 's0.output', 's0.output.x', 's1.output', 'item', 'input.a[0]']),
+        fc.constantFrom('', '', ', b@evil.net'),
+      )
+      .map(([before, expression, after]) => `${before}{{ ${expression} }}${after}`),
+  },
 )
 
 /** A parameter that names a place, known or unknown. */

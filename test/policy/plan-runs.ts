@@ -5,8 +5,9 @@ import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { StepAnalysis } from '../../src/policy/plan.ts'
 import type { ToolAccess } from '../../src/policy/tool-access.ts'
 import { fillInMe } from '../../src/policy/me.ts'
-import { labels, placed, placeTemplate, template, tool, value } from './arbitraries.ts'
-import { placeOfItem, references } from '../../src/policy/template-syntax.ts'
+import { expressionOver, labels, placed, placeTemplate, template, tool, value } from './arbitraries.ts'
+import { references } from '../../src/policy/template-syntax.ts'
+import { placeOfItem } from '../../src/policy/reference.ts'
 import { TemplateError, inputSource, resolve } from '../../src/policy/templates.ts'
 import {
   type Json,
@@ -17,7 +18,7 @@ import {
   stricter,
   unionLabels,
 } from '../../src/policy/types.ts'
-import { isWanted } from '../../src/policy/when.ts'
+import { isWanted, whenParts } from '../../src/policy/when.ts'
 
 /* Plans, and runs of them with the unknown parts filled in. The law of plan analysis compares the two. */
 
@@ -35,11 +36,16 @@ const params = fc.record(
   { requiredKeys: [] },
 ) as fc.Arbitrary<JsonObject>
 
-const whenOf = fc.record({
+const condition = expressionOver(['input.a', 'input.b', 's0.output.x', 's1.output', 'item'])
+const comparison = fc.record({
   value: fc.oneof(template, fc.constantFrom<Json>('{{item.x}}', '{{input.a.x}}', 'a{{input.b.x}}')),
   operator: fc.constantFrom('equals' as const, 'not_equals' as const, 'exists' as const),
   compare: fc.constantFrom<Json>('hello', true),
 })
+const whenOf = fc.oneof(
+  comparison,
+  condition.map((each) => `{{ ${each} }}`),
+)
 
 const stepBody = fc.record({
   tool,
@@ -66,9 +72,9 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
       })
     const forEach = fits(body.forEach, false) ? body.forEach : undefined
     const hasItem = forEach !== undefined
-    const when = fits([body.when?.value ?? null], hasItem) ? body.when : undefined
+    const when = fits([...whenParts(body.when)], hasItem) ? body.when : undefined
     const kept = Object.fromEntries(Object.entries(body.params).filter(([, each]) => fits(each, hasItem)))
-    const used = references([kept, forEach ?? null, when?.value ?? null])
+    const used = references([kept, forEach ?? null, ...whenParts(when)])
     const dependsOn = [...new Set(used.flatMap((each) => (each.kind === 'step' ? [each.stepId] : [])))]
     return {
       ...body,
@@ -150,7 +156,7 @@ function run(
       return reference.kind === 'step' ? [reference.stepId] : []
     })
   for (const [index, step] of steps.entries()) {
-    const places = [step.params, step.forEach ?? null, step.when?.value ?? null, step.when?.compare ?? null]
+    const places = [step.params, step.forEach ?? null, ...whenParts(step.when)]
     const inputLabels = unionLabels(...sourcesIn(places).map((id) => carried.get(id) ?? []))
     const itemSources = sourcesIn(step.forEach ?? null)
     const scope = (item?: { item: Json; index: number }) => ({

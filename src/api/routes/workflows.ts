@@ -41,8 +41,9 @@ const step = steps.element
 const input = inputs.unwrap().valueType
 called('InputType', input.shape.type)
 called('WorkflowInput', input)
-called('ConditionOperator', step.shape.when.unwrap().shape.operator)
-called('StepCondition', step.shape.when.unwrap())
+const comparison = step.shape.when.unwrap().options[1]
+called('ConditionOperator', comparison.shape.operator)
+called('StepCondition', comparison)
 called('RetryPolicy', step.shape.retry.unwrap())
 called('WorkflowStep', step)
 called('WorkflowDefinition', workflowDefinition)

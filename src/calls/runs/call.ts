@@ -1,6 +1,6 @@
 import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import { getTool } from '../../tools/index.ts'
-import { stepReferences } from '../../contract/definition-graph.ts'
+import { referencesOfStep } from '../../contract/definition-graph.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../contract/definition.ts'
 import { isOutcome, type EffectState, type Outcome, type StepStatus } from '../../contract/status.ts'
 import { readCallState } from '../../db/queries/runs.ts'
@@ -288,7 +288,7 @@ function labelsOf(
 /** The key is the source of the labels: an input, or a step of an earlier run. */
 function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {
   const labels = new Map<string, Set<Label>>()
-  const names = stepReferences(step).flatMap(({ reference }) =>
+  const names = referencesOfStep(step).flatMap((reference) =>
     reference.kind === 'input' ? [reference.name] : [],
   )
   for (const { label, from } of [...new Set(names)].flatMap((name) => run.inputLabels.get(name) ?? [])) {
@@ -321,7 +321,7 @@ function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[]
 }
 
 function referenced(step: WorkflowStep): string[] {
-  const ids = stepReferences(step).flatMap(({ reference }) =>
+  const ids = referencesOfStep(step).flatMap((reference) =>
     reference.kind === 'step' ? [reference.stepId] : [],
   )
   return [...new Set(ids)]

@@ -17,7 +17,7 @@ import {
 } from '../../governance/runs/values/sealed-params.ts'
 import { references, resolve, type Resolved, type Scope } from '../../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
-import { isWanted } from '../../policy/when.ts'
+import { isWanted, whenParts } from '../../policy/when.ts'
 import type { StepRun } from '../../steps/kind.ts'
 import { valuesOf } from '../../steps/index.ts'
 import type { ResolvedPause } from './pause.ts'
@@ -88,7 +88,7 @@ const free = (value: ResolvedCall): Loaded<ResolvedCall> => ({
 
 const templatesOf = ({ step }: DefinedCall): Json => {
   const { for_each, when } = step
-  return [valuesOf(step), for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
+  return [valuesOf(step), for_each ?? null, ...whenParts(when)] as Json
 }
 
 async function opened(

@@ -5,7 +5,8 @@ import { isObject, type Issue } from '../../../contract/json.ts'
 import type { Unsealing } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { headline } from '../../../policy/issues.ts'
-import { parseText, pathAt } from '../../../policy/template-syntax.ts'
+import { parseText } from '../../../policy/template-syntax.ts'
+import { pathAt } from '../../../policy/reference.ts'
 import { TemplateError, descend, inputSource, filesInput } from '../../../policy/templates.ts'
 import {
   mostLabels,

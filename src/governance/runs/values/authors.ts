@@ -1,5 +1,7 @@
 import { sql, type Selectable } from 'kysely'
 import { kindOf, shownWhat, valuesOf } from '../../../steps/index.ts'
+import { isTemplate, parseText } from '../../../policy/template-syntax.ts'
+import { whenParts } from '../../../policy/when.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Author, WorkflowVersionsTable } from '../../../db/schema/workflows.ts'
@@ -69,13 +71,19 @@ function tracesOf(step: WorkflowStep): string[] {
   return [
     ...(own.length === 0 ? [[what]] : own).map(canonicalJson),
     ...around.map(canonicalJson),
-    ...[values, list, when?.value, when?.compare].flatMap(textsIn),
+    ...[values, list, ...whenParts(when)].flatMap(textsIn),
   ]
 }
 
 /** A shorter text says nothing about who wrote it. */
 const shortestText = 8
-const onlyReferences = /^(?:\{\{[^{}]*\}\}\s*)+$/
+
+/** An expression can hold texts, so it counts as one. */
+const hasOnlyReferences = (text: string): boolean =>
+  isTemplate(text) &&
+  parseText(text).every((part) =>
+    typeof part === 'string' ? part.trim() === '' : part.kind !== 'expression',
+  )
 
 /** Also its lines and sentences, so that a text that is changed a little or moved is still found. */
 function textsIn(value: unknown): string[] {
@@ -83,7 +91,7 @@ function textsIn(value: unknown): string[] {
   if (typeof value !== 'string') return []
   return [value, ...value.split(/\n|[.!?](?=\s|$)/)]
     .map((text) => text.trim())
-    .filter((text) => text.length >= shortestText && !onlyReferences.test(text))
+    .filter((text) => text.length >= shortestText && !hasOnlyReferences(text))
 }
 
 const tooManyAuthors = (): DomainError => {
