@@ -98,5 +98,5 @@ test('the result with holes covers the result with every filling', () => {
     ),
     { numRuns: byDepth(15_000, 3_000_000) },
   )
-  for (const [kind, count] of Object.entries(seen)) expect([kind, count > 100]).toEqual([kind, true])
+  for (const [kind, count] of Object.entries(seen)) expect([kind, count > 10]).toEqual([kind, true])
 })
