@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { groupsPath, rulesPath } from '../../contract/pages.ts'
+import { groupsPath, inboxPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { Confirm, empty, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
@@ -62,7 +62,14 @@ export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown
     ...onceOf(form),
   })
   if (!made.ok) return newRulePage(visit, { form, problem: made })
-  return { redirect: `${rulesPath}/${made.body.id}?done=create` }
+  const { id } = made.body as { readonly id?: string }
+  return { redirect: waitsFor(made.body) ?? `${rulesPath}/${id ?? ''}?done=create` }
+}
+
+/** The page of its approval, if the change waits for a second person. */
+function waitsFor(body: unknown): string | null {
+  const { change } = (body ?? {}) as { readonly change?: { readonly id: string } }
+  return change === undefined ? null : `${inboxPath}/${change.id}`
 }
 
 const results: Readonly<Record<string, string>> = {
@@ -272,7 +279,7 @@ export async function changeRule(visit: PersonsVisit, form: Form): Promise<Shown
   const action = form.get('action') ?? ''
   const done = await act(visit, form, action)
   if (!done.ok) return rulePage(visit, { form: action === 'save' ? form : null, problem: done })
-  return { redirect: `${rulesPath}/${visit.params['id'] ?? ''}?done=${action}` }
+  return { redirect: waitsFor(done.body) ?? `${rulesPath}/${visit.params['id'] ?? ''}?done=${action}` }
 }
 
 async function act(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {

@@ -34,7 +34,14 @@ export const lines = (text: string): string[] =>
     .filter((line) => line !== '')
 
 /** A rule without approval has none of these. */
-const approvalFields = ['approver', 'approvals_needed', 'approvers', 'expires_after_seconds'] as const
+const approvalFields = [
+  'approver',
+  'approvals_needed',
+  'approvers',
+  'expires_after_seconds',
+  'remind_after_seconds',
+  'escalate',
+]
 
 /** What the form says. Fields that it does not show are as in the present rule. undefined: the rule has no such field. */
 function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string, unknown>> {
