@@ -2,6 +2,7 @@ import { mostConnections } from '../src/governance/connections/save-connection.t
 import { approvalSeconds } from '../src/calls/agents/ask.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
+import { mostAbsentDays } from '../src/governance/people/absences.ts'
 import { mostGroups } from '../src/governance/people/groups.ts'
 import { providerSessionHours } from '../src/governance/access/recheck.ts'
 import { mostGroups as mostProviderGroups } from '../src/governance/signin/enter.ts'
@@ -70,6 +71,10 @@ export const people: Rows = [
     `${numberAt('GroupRequest.members.maxItems')}, each named in ${numberAt('GroupRequest.members.items.maxLength')} characters`,
   ],
   ['description of a group', characters('GroupRequest.description')],
+  [
+    'absence of a member; name of the deputy',
+    `${mostAbsentDays} days; ${characters('AbsenceRequest.deputy')}`,
+  ],
   ['reason of a freeze', characters('FreezeRequest.reason')],
   ['name of an organization, a key, a connection', characters('OrganizationRequest.name')],
   ['mail address of an invitation', characters('InvitationRequest.email')],

@@ -45,6 +45,10 @@ export const rules: Rows = [
     '`expires_after_seconds`',
     `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,
   ],
+  [
+    '`escalate` of a rule; its `after_seconds`, and `remind_after_seconds`',
+    `${numberAt('RuleRequest.escalate.maxItems')}; ${numberAt('RuleRequest.remind_after_seconds.minimum')} to ${sameAt('RuleRequest.remind_after_seconds.maximum', 'RuleRequest.escalate.items.after_seconds.maximum')} (30 days)`,
+  ],
   ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
   ['tool policies of an organization', count(mostToolPolicies)],
   ['overrides of roles of an organization', count(mostRoleOverrides)],

@@ -145,7 +145,7 @@ export function standingNow(
   user: string | null,
   compared: Compared,
 ): Standing {
-  const required = alsoAsked(requirementNow(tx, decided), approval)
+  const required = alsoAsked(requirementNow(tx, decided, new Date(approval.created_at)), approval)
   const votes = withRoles(approval, ledger)
   return standingOf(approval, approvalState(approval, votes, required, tx.now, user), compared)
 }

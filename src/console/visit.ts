@@ -8,7 +8,7 @@ import {
   providerPath,
   rulesPath,
 } from '../contract/pages.ts'
-import { seatWords, type Seat } from '../policy/seats.ts'
+import { seatWords, type ShownSeat } from '../policy/seats.ts'
 import type { Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteKey } from '../api/routes/index.ts'
@@ -24,10 +24,15 @@ export function isDecider(
   visit: PersonsVisit,
   approval: Pick<ApprovalView, 'organization_id' | 'approvers'>,
 ): boolean {
-  const { role = null, groups = [] } =
-    visit.person.organizations.find(({ id }) => id === approval.organization_id) ?? {}
-  return approval.approvers.some((seat) =>
-    'role' in seat ? hasRole(role, seat.role) : groups.includes(seat.group),
+  const own = visit.person.organizations.find(({ id }) => id === approval.organization_id)
+  if (own === undefined) return false
+  const now = visit.now.toISOString()
+  const asked = approval.approvers.flatMap(({ also = [], ...seat }) => [
+    seat,
+    ...also.filter(({ at = '' }) => at <= now),
+  ])
+  return [own, ...own.deputy_for].some(({ role, groups }) =>
+    asked.some((who) => ('role' in who ? hasRole(role, who.role) : groups.includes(who.group))),
   )
 }
 
@@ -51,12 +56,13 @@ const places: readonly Place[] = [
   [providerPath, 'Company sign-in', 'owner', 'rare'],
 ]
 
-/** A person without an organization gets the lists of a member. A viewer who is in a group decides approvals too. */
+/** A person without an organization gets the lists of a member. A viewer in a group, and a deputy, decide approvals too. */
 export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
   places.filter(
     ([path, , least]) =>
       (hasRole(organization?.role ?? 'member', least) ||
-        (path === inboxPath && (organization?.groups.length ?? 0) > 0)) &&
+        (path === inboxPath && (organization?.groups.length ?? 0) > 0) ||
+        (path === inboxPath && (organization?.deputy_for.length ?? 0) > 0)) &&
       (path !== providerPath || organization?.personal === false),
   )
 
@@ -83,7 +89,7 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
 }
 
 /** "an owner decides", "1 member of finance and 1 member of legal decide". */
-export const decidedBy = (approvers: readonly Seat[]): string =>
+export const decidedBy = (approvers: readonly ShownSeat[]): string =>
   `${seatWords(approvers).replaceAll('`', '')} ${approvers.length > 1 || approvers.some((seat) => !('role' in seat) && seat.count > 1) ? 'decide' : 'decides'}`
 
 const isAuthor = ({ authors }: ApprovalView, userId: string): boolean =>

@@ -51,6 +51,8 @@ export const voteFields = {
   counting: number,
   needed: number,
   params_hash: text,
+  /** The absent person by whose right the voter decided. */
+  for: text,
 } as const
 
 /** `before` and `after` are left out if they are too long together; the version has them. */

@@ -386,6 +386,14 @@ export const auditEvents = {
     when: 'A member chooses whether and when they get mails.',
     metadata: { mail: flag, delay_seconds: number, time_zone: text },
   },
+  'absence.set': {
+    when: 'A member says when they are away, and who decides in their place.',
+    metadata: { before: object, after: object },
+  },
+  'absence.ended': {
+    when: 'A member is not away any more. The votes of their deputy count no more.',
+    metadata: { before: object },
+  },
   'member.left': {
     when: 'A member leaves. Their agents’ sessions end.',
     metadata: { member_id: text, ended_sessions: number, cancelled_approvals: number, groups: list },

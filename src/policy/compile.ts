@@ -33,6 +33,7 @@ export interface CompiledRule extends Conditions {
   readonly described: Described
   readonly seats: readonly Seat[]
   readonly expiresAfterSeconds: number | null
+  readonly remindAfterSeconds: number | null
   readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
   /** Only for tools that nobody has classed: `joinRules` checks this, `covers` does not. */
   readonly isForUnclassed: boolean
@@ -118,6 +119,7 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
     described: rule,
     seats: readSeats(rule),
     expiresAfterSeconds: rule.expires_after_seconds ?? null,
+    remindAfterSeconds: rule.remind_after_seconds ?? null,
     isRestrictive,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, isRestrictive),

@@ -51,6 +51,8 @@ export interface Decided {
   readonly seats: readonly Seat[]
   /** 0: the approval never expires. Null: no rule sets a time. */
   readonly expiresAfterSeconds: number | null
+  /** Null: nobody is reminded. */
+  readonly remindAfterSeconds: number | null
 }
 
 /**
@@ -158,14 +160,16 @@ function subjectOf({ facts }: CompiledPolicy, call: Call, budget: Budget): Subje
   }
 }
 
-/** The strictest terms of the rules that hold the call: all of their seats (`strictest`), and the shortest time. */
+/** The strictest terms of the rules that hold the call: all of their seats (`strictest`), and the shortest times. */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
+  const reminders = holding.map((rule) => rule.remindAfterSeconds).filter((seconds) => seconds !== null)
   const limited = times.filter((seconds) => seconds > 0)
   return {
     seats: holding.length === 0 ? oneAdmin : strictest(holding.flatMap(({ seats }) => seats)),
     expiresAfterSeconds: times.length === 0 ? null : limited.length === 0 ? 0 : Math.min(...limited),
+    remindAfterSeconds: reminders.length === 0 ? null : Math.min(...reminders),
   }
 }
 
@@ -208,6 +212,7 @@ function plain(verdict: Verdict, reason: string, explanation: string): Decided {
     matchedRules: [],
     seats: oneAdmin,
     expiresAfterSeconds: null,
+    remindAfterSeconds: null,
   }
 }
 

@@ -100,7 +100,10 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   const { expires_after_seconds: otherTime } = other
   const isAsShort =
     time === undefined || (otherTime !== undefined && (time === 0 || (otherTime > 0 && otherTime <= time)))
-  return isAsShort && coverSeats(seatsOf(other), seatsOf(rule))
+  const isAsSoon =
+    rule.remind_after_seconds === undefined ||
+    (other.remind_after_seconds ?? Infinity) <= rule.remind_after_seconds
+  return isAsShort && isAsSoon && coverSeats(seatsOf(other), seatsOf(rule))
 }
 
 /** A verdict also changes what conditions mean, so both are compared as `deny` rules. */

@@ -18,7 +18,7 @@ import {
 } from './example-calls.ts'
 import type { ExternalTools } from './external-tools.ts'
 import type { StoredRule } from './rule.ts'
-import { peopleFor, roleOf, shownSeats, withThreshold, type RoleSeat, type Seat } from './seats.ts'
+import { peopleFor, roleOf, shownSeats, withThreshold, type RoleSeat, type ShownSeat } from './seats.ts'
 import { type Json, type Label, unionLabels } from './types.ts'
 import { inRules } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
@@ -75,13 +75,19 @@ export interface ApprovalNeeds {
   /** Null if only groups decide. */
   readonly approver: RoleSeat['role'] | null
   readonly approvals_needed: number
-  readonly approvers: readonly Seat[]
+  readonly approvers: readonly ShownSeat[]
   readonly expires_after_seconds: number | null
+  readonly remind_after_seconds: number | null
 }
 
 /** Null if the call needs no approval. `threshold`: the least number of people. */
 export const termsOf = (
-  { verdict, seats, expiresAfterSeconds }: Pick<Decided, 'verdict' | 'seats' | 'expiresAfterSeconds'>,
+  {
+    verdict,
+    seats,
+    expiresAfterSeconds,
+    remindAfterSeconds,
+  }: Pick<Decided, 'verdict' | 'seats' | 'expiresAfterSeconds' | 'remindAfterSeconds'>,
   threshold = 1,
 ): ApprovalNeeds | null =>
   verdict === 'require_approval'
@@ -90,6 +96,7 @@ export const termsOf = (
         approvals_needed: Math.max(threshold, peopleFor(seats)),
         approvers: shownSeats(withThreshold(seats, threshold)),
         expires_after_seconds: expiresAfterSeconds,
+        remind_after_seconds: remindAfterSeconds,
       }
     : null
 

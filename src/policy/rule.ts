@@ -104,7 +104,14 @@ function refuseUnknownParams(
 
 const onlyForHolds =
   'is only for rules whose verdict is `require_approval`: leave it out (null in a PATCH), or change the verdict'
-const approvalFields = ['approver', 'approvals_needed', 'approvers', 'expires_after_seconds'] as const
+const approvalFields = [
+  'approver',
+  'approvals_needed',
+  'approvers',
+  'expires_after_seconds',
+  'remind_after_seconds',
+  'escalate',
+] as const
 
 const approverRole = z.enum(['admin', 'owner'])
 const votes = z.int().min(1).max(20)
@@ -131,6 +138,29 @@ const approvers = z
         ? 'is a second role: name one role, an owner also counts as an admin'
         : `names \`${name}\` again: give it once, with the number of its members in \`count\``
     context.addIssue({ code: 'custom', path: [again], message })
+  })
+
+/** From a minute to 30 days. */
+const waited = z
+  .int()
+  .min(60)
+  .max(30 * 24 * 60 * 60)
+const escalate = z
+  .array(z.strictObject({ after_seconds: waited, to: approver }))
+  .min(1, 'name at least one role or group or leave it out')
+  .max(3)
+  .superRefine((later, context) => {
+    for (const [index, { after_seconds: after, to }] of later.entries()) {
+      const before = later.slice(0, index)
+      if (before.some(({ after_seconds }) => after_seconds >= after)) {
+        const message = 'must be larger than the one before: the list is in the order of time'
+        context.addIssue({ code: 'custom', path: [index, 'after_seconds'], message })
+      }
+      if (before.some((each) => JSON.stringify(each.to) === JSON.stringify(to))) {
+        const message = 'is asked by an earlier one already: leave one of them out'
+        context.addIssue({ code: 'custom', path: [index, 'to'], message })
+      }
+    }
   })
 
 export function ruleSchemas(facts: ToolFacts) {
@@ -173,6 +203,10 @@ export function ruleSchemas(facts: ToolFacts) {
       .min(0)
       .max(10 * 365 * 24 * 60 * 60)
       .optional(),
+    /** Then those who can decide and have not voted get their message again. */
+    remind_after_seconds: waited.optional(),
+    /** Who is asked too, and may decide, from then on. */
+    escalate: escalate.optional(),
   }
 
   const labelRuleShape = {
@@ -196,6 +230,7 @@ export function ruleSchemas(facts: ToolFacts) {
       const message = 'says the same as `approvers`: leave one of them out (null in a PATCH)'
       context.addIssue({ code: 'custom', path: [field], message })
     }
+    for (const { path, message } of lateIssues(rule)) context.addIssue({ code: 'custom', path, message })
     const { side_effects, tools, labels, params, classed } = rule
     const conditions = Object.entries({ side_effects, tools, labels, params, classed })
     const [condition] = conditions.find(([, given]) => given !== undefined) ?? []
@@ -212,6 +247,34 @@ export function ruleSchemas(facts: ToolFacts) {
     .superRefine((rule, context) => refuseUseless(facts, rule, context))
 
   return { ruleShape, labelRuleShape, ruleInput, labelRuleInput }
+}
+
+/** What would come after the expiry, or would ask nobody new. */
+function lateIssues(rule: {
+  readonly approver?: z.infer<typeof approver> | undefined
+  readonly approvers?: z.infer<typeof approvers> | undefined
+  readonly expires_after_seconds?: number | undefined
+  readonly remind_after_seconds?: number | undefined
+  readonly escalate?: z.infer<typeof escalate> | undefined
+}): { path: (string | number)[]; message: string }[] {
+  const { expires_after_seconds: end = 0, remind_after_seconds: reminder, escalate: later = [] } = rule
+  const times = [
+    ...(reminder === undefined ? [] : [{ path: ['remind_after_seconds'], after: reminder }]),
+    ...later.map(({ after_seconds: after }, index) => ({
+      path: ['escalate', index, 'after_seconds'],
+      after,
+    })),
+  ]
+  const message = `must be less than \`expires_after_seconds\` (${end}): after it, nobody can decide`
+  const first = JSON.stringify(rule.approver ?? 'admin')
+  return [
+    ...times.filter(({ after }) => end > 0 && after >= end).map(({ path }) => ({ path, message })),
+    ...later.flatMap(({ to }, index) =>
+      rule.approvers === undefined && JSON.stringify(to) === first
+        ? [{ path: ['escalate', index, 'to'], message: 'is asked from the beginning: name somebody else' }]
+        : [],
+    ),
+  ]
 }
 
 type Schemas = ReturnType<typeof ruleSchemas>

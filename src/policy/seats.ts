@@ -2,89 +2,141 @@ import { list, quote } from './text.ts'
 
 /* Who must approve a call: seats, each filled by different people. */
 
-export interface RoleSeat {
+interface OfRole {
   readonly role: 'admin' | 'owner'
-  readonly count: number
 }
 /** `group` is the name of a group, whose members fill the seat whatever their role is. */
-export interface GroupSeat {
+interface OfGroup {
   readonly group: string
-  readonly count: number
 }
-export type Seat = RoleSeat | GroupSeat
 /** With the id that the group had when the call was held; null if there was none. */
-export type HeldSeat = RoleSeat | (GroupSeat & { readonly id: string | null })
+type OfHeldGroup = OfGroup & { readonly id: string | null }
+
+/** Who may fill a seat too, so many seconds after the call was held. */
+export type Later = (OfRole | OfGroup) & { readonly after_seconds: number }
+/** From this time on. */
+export type HeldLater = (OfRole | OfHeldGroup) & { readonly at: string }
+
+interface Counted<L> {
+  readonly count: number
+  /** By time. */
+  readonly also?: readonly L[] | undefined
+}
+export type RoleSeat = OfRole & Counted<Later>
+type GroupSeat = OfGroup & Counted<Later>
+export type Seat = RoleSeat | GroupSeat
+export type HeldSeat = (OfRole | OfHeldGroup) & Counted<HeldLater>
+type AnySeat = Seat | HeldSeat
 
 /** A rule asks for at most one role, and for each group once. */
 export const mostSeats = 5
 
-export const oneAdmin: readonly RoleSeat[] = [{ role: 'admin', count: 1 }]
+export const oneAdmin: readonly (OfRole & Counted<never>)[] = [{ role: 'admin', count: 1 }]
 /** For what cannot be read: nobody fills it. */
 export const nobody: readonly Seat[] = [{ group: '', count: 1 }]
 
+type Approver = OfRole['role'] | OfGroup
+
 interface Approvers {
-  readonly approver?: RoleSeat['role'] | { readonly group: string } | undefined
+  readonly approver?: Approver | undefined
   readonly approvals_needed?: number | undefined
-  readonly approvers?: readonly Seat[] | undefined
+  readonly approvers?: readonly ((OfRole | OfGroup) & { readonly count: number })[] | undefined
+  readonly escalate?: readonly { readonly after_seconds: number; readonly to: Approver }[] | undefined
 }
 
+const named = (approver: Approver): OfRole | OfGroup =>
+  typeof approver === 'string' ? { role: approver } : { group: approver.group }
+
+/** Whom `escalate` names may fill each of the seats. */
 export function seatsOf({
   approver = 'admin',
   approvals_needed: count = 1,
   approvers,
+  escalate = [],
 }: Approvers): readonly Seat[] {
-  if (approvers !== undefined) return approvers.map((seat) => ({ ...seat }))
-  return [typeof approver === 'string' ? { role: approver, count } : { group: approver.group, count }]
+  const first = approvers?.map((seat) => ({ ...seat })) ?? [{ ...named(approver), count }]
+  if (escalate.length === 0) return first
+  const also = escalate.map(({ after_seconds, to }) => ({ after_seconds, ...named(to) }))
+  return first.map((seat) => ({ ...seat, also }))
 }
 
-export const isRole = (seat: Seat): seat is RoleSeat => 'role' in seat
+export const isRole = <T extends object>(seat: T): seat is Extract<T, OfRole> => 'role' in seat
 
 /** Null if only groups decide. */
-export const roleOf = (seats: readonly Seat[]): RoleSeat['role'] | null => seats.find(isRole)?.role ?? null
+export const roleOf = (seats: readonly AnySeat[]): OfRole['role'] | null => seats.find(isRole)?.role ?? null
 
 /** The organization asks for so many people. Those beyond one for each seat may come from any of the seats. */
-export const withThreshold = <S extends Seat>(seats: readonly S[], threshold: number): readonly S[] =>
+export const withThreshold = <S extends AnySeat>(seats: readonly S[], threshold: number): readonly S[] =>
   seats.length === 1 ? seats.map((seat) => ({ ...seat, count: Math.max(seat.count, threshold) })) : seats
 
 /** The least number of people who fill all seats. */
-export const peopleFor = (seats: readonly Seat[]): number => seats.reduce((sum, { count }) => sum + count, 0)
+export const peopleFor = (seats: readonly Counted<unknown>[]): number =>
+  seats.reduce((sum, { count }) => sum + count, 0)
 
-/** The strictest role seat (an owner before an admin, the highest count), and for each group the highest count. */
-export function strictest<S extends Seat>(seats: readonly S[]): S[] {
+/**
+ * The strictest role seat (an owner before an admin, the highest count), and for each group the highest count. Who may
+ * fill a seat later must be allowed by each of those that are merged, and at the latest of their times.
+ */
+export function strictest<S extends AnySeat>(seats: readonly S[]): S[] {
   const found = new Map<string, S>()
   for (const seat of seats) {
     const known = found.get(keyOf(seat))
     const role = [seat, known].some((each) => each !== undefined && isRole(each) && each.role === 'owner')
+    const { also: _, ...rest } = seat
+    const also = known === undefined ? (seat.also ?? []) : sharedLater(known.also ?? [], seat.also ?? [])
     found.set(keyOf(seat), {
-      ...seat,
+      ...rest,
       count: Math.max(seat.count, known?.count ?? 0),
       ...(role ? { role: 'owner' } : {}),
-    })
+      ...(also.length === 0 ? {} : { also }),
+    } as S)
   }
   return [...found.values()]
 }
 
-/** A group that was deleted and one that was made under its name are different seats. */
-const keyOf = (seat: Seat & { readonly id?: string | null }): string =>
-  isRole(seat) ? '' : `${seat.group} ${seat.id ?? ''}`
+type AnyLater = Later | HeldLater
+
+const timeOf = (later: AnyLater): number =>
+  'at' in later ? new Date(later.at).getTime() : later.after_seconds
+
+function sharedLater(ones: readonly AnyLater[], others: readonly AnyLater[]): AnyLater[] {
+  const shared = ones.flatMap((one) => {
+    const other = others.find((each) => whoOf(each) === whoOf(one))
+    return other === undefined ? [] : [timeOf(other) > timeOf(one) ? other : one]
+  })
+  return shared.toSorted((a, b) => timeOf(a) - timeOf(b))
+}
+
+/** A group that was deleted and one that was made under its name are different. */
+const whoOf = (who: OfRole | (OfGroup & { readonly id?: string | null })): string =>
+  isRole(who) ? who.role : `${who.group} ${who.id ?? ''}`
+
+/** All roles share one seat. */
+const keyOf = (seat: AnySeat): string => (isRole(seat) ? '' : whoOf(seat))
 
 /** Whether people who fill `seats` surely fill `others` too. */
-export const coverSeats = (seats: readonly Seat[], others: readonly Seat[]): boolean =>
+export const coverSeats = (seats: readonly AnySeat[], others: readonly AnySeat[]): boolean =>
   others.every((other) => {
     const own = seats.find((seat) => keyOf(seat) === keyOf(other))
-    if (own === undefined || own.count < other.count) return false
+    if (own === undefined || own.count < other.count || !coversLater(own, other)) return false
     return !isRole(other) || !isRole(own) || other.role === 'admin' || own.role === 'owner'
   })
 
+/** `other` lets each of them in too, no later. */
+const coversLater = ({ also = [] }: AnySeat, other: AnySeat): boolean =>
+  also.every((later) =>
+    (other.also ?? []).some((each) => whoOf(each) === whoOf(later) && timeOf(each) <= timeOf(later)),
+  )
+
 /** "an admin or owner", "2 members of `finance` and 1 member of `legal`". A role alone is not counted, unless asked. */
-export function seatWords(seats: readonly Seat[], form: 'short' | 'counted' = 'short'): string {
+export function seatWords(seats: readonly ShownSeat[], form: 'short' | 'counted' = 'short'): string {
   const [first] = seats
   if (form === 'short' && seats.length === 1 && first !== undefined && isRole(first))
     return first.role === 'owner' ? 'an owner' : 'an admin or owner'
   return list(seats.map(oneSeat), 'and', seats.length)
 }
 
-function oneSeat(seat: Seat): string {
+function oneSeat(seat: ShownSeat): string {
   const { count } = seat
   if (isRole(seat)) {
     const [one, more] = seat.role === 'owner' ? ['owner', 'owners'] : ['admin or owner', 'admins or owners']
@@ -93,8 +145,29 @@ function oneSeat(seat: Seat): string {
   return `${count} ${count === 1 ? 'member' : 'members'} of ${quote(seat.group)}`
 }
 
+/** "a member of `legal`", "an owner". */
+export const laterWords = (later: ShownLater): string =>
+  isRole(later) ? seatWords([{ role: later.role, count: 1 }]) : `a member of ${quote(later.group)}`
+
+type ShownLater = (OfRole | OfGroup) & {
+  readonly after_seconds?: number | undefined
+  readonly at?: string | undefined
+}
+/** A seat of the API's answers, without ids of groups. */
+export type ShownSeat = (OfRole | OfGroup) & Counted<ShownLater>
+
 /** As the API shows them. */
-export const shownSeats = (seats: readonly Seat[]): Seat[] =>
-  seats.map((seat) =>
-    isRole(seat) ? { role: seat.role, count: seat.count } : { group: seat.group, count: seat.count },
-  )
+export const shownSeats = (seats: readonly AnySeat[]): ShownSeat[] =>
+  seats.map(({ count, also = [], ...seat }) => ({
+    ...shownWho(seat),
+    count,
+    ...(also.length === 0 ? {} : { also: also.map(shownLater) }),
+  }))
+
+const shownWho = (who: OfRole | OfGroup): OfRole | OfGroup =>
+  isRole(who) ? { role: who.role } : { group: who.group }
+
+const shownLater = (later: AnyLater): ShownLater => ({
+  ...shownWho(later),
+  ...('at' in later ? { at: later.at } : { after_seconds: later.after_seconds }),
+})

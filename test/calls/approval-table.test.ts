@@ -108,7 +108,8 @@ function standingIn({ status, used_by, isOver, votes, isSame, isShown, hasChange
   }
   const given = Array.from(
     { length: votes },
-    () => ({ user_id: 'v', decision: 'approve', role: 'admin', groups: [] }) as const,
+    () =>
+      ({ user_id: 'v', for_user: null, at: now, decision: 'approve', role: 'admin', groups: [] }) as const,
   )
   const required = { seats: oneAdmin, needed: 1, allowSelfApproval: false }
   const state = approvalState(approval, given, required, now, user)

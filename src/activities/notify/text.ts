@@ -71,7 +71,8 @@ function headOf(message: Shown, subject: Subject): string {
   const missing = Math.max(0, needed - given)
   if (waitsForOthers(message, subject))
     return `*You approved*, ${missing} more ${missing === 1 ? 'vote is' : 'votes are'} needed`
-  return `*Waits for ${isAsked(message, subject) ? 'your approval' : 'the approval of others'}*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
+  const waits = message.event === 'approval.asked_again' ? 'Still waits' : 'Waits'
+  return `*${waits} for ${isAsked(message, subject) ? 'your approval' : 'the approval of others'}*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
 }
 
 const linkWords = ({ kind }: Subject): string =>

@@ -14,6 +14,7 @@ import type { Inner } from '../subjects.ts'
 import {
   listOf,
   listQuery,
+  also,
   riskLevel,
   anyJson,
   approver,
@@ -138,8 +139,8 @@ export const approval = named('Approval', {
       seats: z
         .array(
           z.union([
-            z.strictObject({ role: approver, count: z.int(), filled: z.int() }),
-            z.strictObject({ group: z.string(), count: z.int(), filled: z.int() }),
+            z.strictObject({ role: approver, count: z.int(), also, filled: z.int() }),
+            z.strictObject({ group: z.string(), count: z.int(), also, filled: z.int() }),
           ]),
         )
         .describe('`approvers`, with the number of people who fill each of them now'),
@@ -149,6 +150,10 @@ export const approval = named('Approval', {
         .string()
         .nullable()
         .describe('why your vote would be refused now; null if it would count'),
+      deciding_for: z
+        .strictObject({ user_id: id, email: z.string(), until: time })
+        .nullable()
+        .describe('who is away until then, and by whose right your vote would count; null: by your own'),
       observed: z
         .strictObject({
           outcome: z.string().describe('`ok`, `error`, or `finished` if the client does not know'),

@@ -12,6 +12,7 @@ import {
 } from '../../governance/people/groups.ts'
 import { groupName, textField } from '../../policy/text.ts'
 import { objects } from '../objects.ts'
+import { absence } from './members.ts'
 import { done, ok, tagged } from '../route.ts'
 import { id, named, role, time } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
@@ -46,7 +47,16 @@ const group = named('Group', shape)
 const groupDetail = named('GroupWithMembers', {
   ...shape,
   members: z
-    .array(z.strictObject({ user_id: id, email: z.string(), role, added_by: id, added_at: time }))
+    .array(
+      z.strictObject({
+        user_id: id,
+        email: z.string(),
+        role,
+        added_by: id,
+        added_at: time,
+        absence: absence.nullable(),
+      }),
+    )
     .describe('By mail address.'),
 })
 
@@ -65,6 +75,7 @@ const sampleMember = {
   role: 'member',
   added_by: story.requester,
   added_at: story.saved,
+  absence: null,
 }
 
 const { route } = tagged('Identity')

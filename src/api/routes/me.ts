@@ -1,14 +1,16 @@
 import { sql } from 'kysely'
+import { standInsColumn } from '../../db/queries/absences.ts'
 import { slackProblem } from '../../db/queries/notifications/problems.ts'
 import { z } from 'zod'
 import { hasFactor, openings, type OpenedWith } from '../../governance/access/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
-import { ok, tagged, created, splitKey, type Route } from '../route.ts'
+import { ok, done, tagged, created, splitKey, type Route } from '../route.ts'
 import { id, role, scopeMap, time, named } from '../schemas/common.ts'
 import { story } from '../schemas/example.ts'
-import { mailPreferencesBody, organization, organizationBody, scopesAsMap } from './members.ts'
-import { organizationQuery } from '../query.ts'
+import { absence, mailPreferencesBody, organization, organizationBody, scopesAsMap } from './members.ts'
+import { instant, organizationQuery } from '../query.ts'
 import { openClaimsOf, type OpenClaim } from '../../governance/notifications/claims.ts'
+import { endAbsence, mostAbsentDays, readAbsence, setAbsence } from '../../governance/people/absences.ts'
 import { changeMailPreferences, readMailPreferences } from '../../governance/people/mail-preferences.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { createOrganization } from '../../governance/people/organizations.ts'
@@ -18,6 +20,11 @@ const { route } = tagged('Identity')
 const myOrganization = organization
   .extend({
     groups: z.array(z.string()).describe('the names of your groups there'),
+    deputy_for: z
+      .array(
+        z.strictObject({ user_id: id, email: z.string(), role, groups: z.array(z.string()), until: time }),
+      )
+      .describe('who is away now, and in whose place you decide'),
     slack_account: z.string().nullable().describe('the Slack account that is linked to you there'),
     slack_problem: z
       .string()
@@ -34,6 +41,30 @@ const myOrganization = organization
       .describe('the Slack account that a code or a test message was sent to, which links it'),
   })
   .meta({ id: 'MyOrganization' })
+
+const myAbsence = named('MyAbsence', { organization_id: id, absence: absence.nullable() })
+
+export const absenceBody = z
+  .strictObject({
+    from: instant,
+    until: instant,
+    deputy: z.string().min(1).max(320).describe('the id or mail address of a member of the organization'),
+  })
+  .refine(({ from, until }) => from < until, { path: ['until'], message: 'must be after `from`' })
+  .refine(({ from, until }) => until.getTime() - from.getTime() <= mostAbsentDays * 86_400_000, {
+    path: ['until'],
+    message: `must be at most ${mostAbsentDays} days after \`from\``,
+  })
+  .meta({ id: 'AbsenceRequest' })
+
+const absenceExample = {
+  organization_id: story.organization,
+  absence: {
+    from: story.held,
+    until: story.expires,
+    deputy: { user_id: story.requester, email: 'approver@countersign.test' },
+  },
+}
 
 const me = named('Me', {
   user: z.strictObject({
@@ -113,6 +144,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
               plan: 'enterprise',
               role: 'admin',
               groups: [],
+              deputy_for: [],
               slack_account: null,
               slack_problem: null,
               slack_claim: null,
@@ -138,6 +170,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
             'groups',
           ),
         )
+        .select(standInsColumn.as('deputy_for'))
         .select(slackProblem.as('slack_problem'))
         .where('m.user_id', '=', identity.user.id)
         .$if(identity.boundTo !== null, (bound) => bound.where('o.id', '=', identity.boundTo))
@@ -208,6 +241,40 @@ export const meRoutes = (all: () => readonly Route[]) => [
     },
     responses: { 200: mailPreferences },
     handle: async ({ context, caller, body }) => ok(await changeMailPreferences(context, caller, body)),
+  }),
+  route({
+    key: 'GET /me/absence',
+    needs: { scope: null, role: 'viewer', subject: 'own' },
+    summary: 'When you are away from the organization, and who decides in your place',
+    query: organizationQuery,
+    example: { answers: { 200: absenceExample } },
+    responses: { 200: myAbsence },
+    handle: async ({ context, caller }) => ok(await readAbsence(context.db, caller)),
+  }),
+  route({
+    key: 'PUT /me/absence',
+    needs: { scope: null, role: 'viewer', subject: 'own' },
+    audit: ['absence.set'],
+    summary: 'Say when you are away, and who decides in your place',
+    description:
+      'The deputy votes as themselves on what you could decide, and sees what its approvals show. A change that does not cover their votes any more makes them count no more.',
+    query: organizationQuery,
+    body: absenceBody,
+    example: {
+      body: { from: story.held, until: story.expires, deputy: 'approver@countersign.test' },
+      answers: { 200: absenceExample },
+    },
+    responses: { 200: myAbsence },
+    handle: async ({ context, caller, body }) => ok(await setAbsence(context, caller, body)),
+  }),
+  route({
+    key: 'DELETE /me/absence',
+    needs: { scope: null, role: 'viewer', subject: 'own' },
+    audit: ['absence.ended'],
+    summary: 'Be away no more; votes that your deputy gave count no more',
+    query: organizationQuery,
+    responses: { 204: null },
+    handle: ({ context, caller }) => done(endAbsence(context, caller)),
   }),
   route({
     key: 'GET /scopes',

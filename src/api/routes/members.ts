@@ -18,7 +18,7 @@ import { mostInvited } from '../../contract/plan-limits.ts'
 import { created, done, ok, tagged, type Call } from '../route.ts'
 import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
-import { id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
+import { called, id, listOf, role, time, pageIn, listQueryOfPath, named } from '../schemas/common.ts'
 import { longestMailDelay } from '../../contract/mail-delay.ts'
 import { isTimeZone } from '../../policy/builtins.ts'
 import { nameField } from '../../policy/text.ts'
@@ -133,6 +133,15 @@ const oneMember: Inner = {
       and not exists (select from service_accounts where id = ${params['user']}))`,
 }
 
+export const absence = called(
+  'Absence',
+  z.strictObject({
+    from: time,
+    until: time,
+    deputy: z.strictObject({ user_id: id, email: z.string() }).describe('decides in their place'),
+  }),
+)
+
 const member = named('Member', {
   user_id: id,
   email: z.string(),
@@ -146,6 +155,7 @@ const member = named('Member', {
     .describe('the code of the error, if the newest message to the account has failed'),
   company_sign_in: z.boolean().describe('whether a person of the provider is linked to the member'),
   joined_at: time,
+  absence: absence.nullable(),
 })
 
 const slackLink = named('SlackLink', {

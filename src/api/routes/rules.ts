@@ -71,6 +71,8 @@ const ruleChanges = named('RuleChanges', {
   approvals_needed: ruleShape.approvals_needed.nullable(),
   approvers: ruleShape.approvers.nullable(),
   expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
+  remind_after_seconds: ruleShape.remind_after_seconds.nullable(),
+  escalate: ruleShape.escalate.nullable(),
 })
 
 const labelRuleChanges = named('LabelRuleChanges', {
@@ -130,6 +132,7 @@ export const approvalNeeds = z
     approvals_needed: z.int(),
     approvers,
     expires_after_seconds: z.int().nullable(),
+    remind_after_seconds: z.int().nullable(),
   })
   .nullable()
   .describe('what the approval of a held call needs')

@@ -70,9 +70,23 @@ export const riskLevel = called(
 export const reversible = z.enum(reversibilities)
 /** The lowest role whose votes count for an approval. */
 export const approver = called('Approver', z.enum(['admin', 'owner']))
-/** So many people of a role or a group. */
-export const seat = called('ApproverSeat', seatInput)
-export const approvers = z.array(seat).describe('who must approve: all of them, by different people')
+/** So many people of a role or a group, as a rule names them. */
+called('ApproverSeat', seatInput)
+const later = z.union([
+  z.strictObject({ role: approver, at: time.optional(), after_seconds: z.int().optional() }),
+  z.strictObject({ group: id, at: time.optional(), after_seconds: z.int().optional() }),
+])
+export const also = z
+  .array(called('LaterApprover', later))
+  .optional()
+  .describe('who is asked too, and may fill it, from `at` on, or so many seconds after a call is held')
+const askedSeat = z.union([
+  z.strictObject({ role: approver, count: z.int(), also }),
+  z.strictObject({ group: id, count: z.int(), also }),
+])
+export const approvers = z
+  .array(called('AskedSeat', askedSeat))
+  .describe('who must approve: all of them, by different people')
 export const cannotBeGiven = z
   .string()
   .nullable()

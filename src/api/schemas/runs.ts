@@ -65,6 +65,10 @@ export const vote = called(
     decision: z.enum(['approve', 'reject']),
     comment: z.string(),
     changes_requested: z.boolean().describe('the rejection asks for something else instead'),
+    for: z
+      .strictObject({ user_id: id, email: z.string() })
+      .nullable()
+      .describe('the person who was away, and by whose right they voted; null: by their own'),
     at: time,
   }),
 )
@@ -502,6 +506,7 @@ export const voteExample = {
   decision: 'approve' as const,
   comment: 'fine',
   changes_requested: false,
+  for: null,
   at: story.voted,
 }
 

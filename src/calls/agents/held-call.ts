@@ -112,7 +112,7 @@ function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null)
       decision_id: locked.decisionId,
     },
     requirementNow(tx, decided),
-    decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { ...decided, expiresAfterSeconds: decided.expiresAfterSeconds ?? op.approvalSeconds },
     { again },
   )
   const approval: NewApproval = {

@@ -159,7 +159,7 @@ function holdCall(
       decision_id: null,
     },
     requirementNow(tx, decided),
-    decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { ...decided, expiresAfterSeconds: decided.expiresAfterSeconds ?? op.approvalSeconds },
     { id: op.seen?.approvalId, again },
   )
   const approval: NewApproval = {

@@ -14,6 +14,7 @@ import {
   type Shown,
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { asUtc, Away, type Absence } from '../parts/absence.tsx'
 import { Select } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { distance, Time } from '../parts/time.tsx'
@@ -25,6 +26,7 @@ export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
   given = '',
+  away: Form | null = null,
 ): Promise<Shown> {
   const me = await visit.api.call('GET /me')
   if (!me.ok) return problemPage(me, visit.place)
@@ -33,6 +35,7 @@ export async function accountPage(
   const organization = person.organization?.personal === false ? person.organization : null
   const slack = me.body.organizations.find(({ id }) => id === organization?.id)
   const mails = await mailsIn(visit, organization)
+  const absence = await absenceIn(visit, organization)
   return {
     status: refused?.status ?? 200,
     title: 'Your account',
@@ -48,6 +51,9 @@ export async function accountPage(
         <SignIn me={me.body} />
         {organization === null || slack === undefined ? null : (
           <SlackAccount organization={organization} slack={slack} given={given} token={token} now={now} />
+        )}
+        {organization === null ? null : (
+          <Away visit={visit} organization={organization} absence={absence} form={away} />
         )}
         {organization === null || mails === null ? null : (
           <MailChoice
@@ -68,6 +74,12 @@ async function mailsIn({ api }: PersonsVisit, organization: Organization | null)
   const query = { organization_id: organization.id }
   const found = await api.call('GET /me/notifications', { query })
   return found.ok ? found.body : null
+}
+
+async function absenceIn({ api }: PersonsVisit, organization: Organization | null): Promise<Absence> {
+  if (organization === null) return null
+  const found = await api.call('GET /me/absence', { query: { organization_id: organization.id } })
+  return found.ok ? found.body.absence : null
 }
 
 function SignIn({ me: { user } }: { readonly me: Me }) {
@@ -108,10 +120,16 @@ export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Sh
     return accountPage(visit, { status: 422, code: 'validation_error', message: 'Press one of the buttons.' })
   const done = await change
   const action = form.get('action')
-  if (done.ok)
-    return { redirect: action === 'mails' ? `${accountPath}?saved=mails#mails` : `${accountPath}#slack` }
+  if (done.ok) return { redirect: `${accountPath}${places[action ?? ''] ?? '#slack'}` }
   const message = done.status === 422 ? (mistakes[action ?? ''] ?? done.message) : done.message
-  return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
+  const given = action === 'link' ? account.slice(0, 40) : ''
+  return accountPage(visit, { ...done, message }, given, action === 'away' ? form : null)
+}
+
+const places: Readonly<Record<string, string>> = {
+  mails: '?saved=mails#mails',
+  away: '#away',
+  back: '#away',
 }
 
 const mistakes: Readonly<Record<string, string>> = {
@@ -148,6 +166,13 @@ function changeOf(
       }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }
+    case 'away': {
+      const [from, until] = [asUtc(form.get('from')), asUtc(form.get('until'))]
+      const body = { from, until, deputy: (form.get('deputy') ?? '').trim() }
+      return api.call('PUT /me/absence', { query: { organization_id: id }, body })
+    }
+    case 'back':
+      return api.call('DELETE /me/absence', { query: { organization_id: id } })
     default:
       return null
   }

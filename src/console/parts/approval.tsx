@@ -1,5 +1,5 @@
 import { describeConditions } from '../../policy/explain.ts'
-import { seatWords } from '../../policy/seats.ts'
+import { laterWords, seatWords } from '../../policy/seats.ts'
 import {
   hasRole,
   isDecider,
@@ -248,6 +248,7 @@ function Decide(props: {
   return (
     <PostForm action={`/console/approvals/${approval.id}`} token={visit.token} class="decide">
       <OnceField />
+      <StandsIn approval={approval} now={visit.now} />
       {isCut ? <HaveRead id={approval.id} /> : null}
       {problem === null ? null : (
         <p id="comment-problem" class="alert" role="alert">
@@ -308,12 +309,24 @@ const HaveRead = ({ id }: { id: string }) => (
   </div>
 )
 
+function StandsIn({ approval: { detail }, now }: { readonly approval: ApprovalView; now: Date }) {
+  const absent = detail?.deciding_for ?? null
+  if (absent === null) return null
+  return (
+    <p class="note">
+      You decide for <Words text={absent.email} />, who is away until{' '}
+      <Time at={absent.until} now={now} exact />.
+    </p>
+  )
+}
+
 function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
   const { votes, expires_at, status } = approval
   return (
     <section aria-labelledby="votes">
       <h2 id="votes">Votes</h2>
       {status === 'pending' ? <Needed {...approval} /> : null}
+      {status === 'pending' ? <Later approval={approval} now={now} /> : null}
       {status === 'pending' ? <TooFew approval={approval} /> : null}
       {votes.length === 0 ? <p class="quiet">Nobody has voted.</p> : null}
       {votes.length === 0 ? null : (
@@ -330,7 +343,13 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
                       : 'Rejects'
                 }
               />{' '}
-              <Words text={vote.email} />{' '}
+              <Words text={vote.email} />
+              {vote.for === null ? null : (
+                <>
+                  {' '}
+                  for <Words text={vote.for.email} />
+                </>
+              )}{' '}
               <span class="quiet small vote-time">
                 <Time at={vote.at} now={now} />
               </span>
@@ -345,6 +364,28 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
       )}
       {expires_at === null ? <p class="quiet">It does not expire.</p> : null}
     </section>
+  )
+}
+
+/** `An owner is asked too in 10 minutes.` Each once, although they may fill several seats. */
+function Later({ approval: { approvers }, now }: { readonly approval: ApprovalView; now: Date }) {
+  const later = new Map(
+    approvers.flatMap(({ also = [] }) =>
+      also.map(
+        (each) => [`${laterWords(each)} ${each.at}`, { words: laterWords(each), at: each.at ?? '' }] as const,
+      ),
+    ),
+  )
+  if (later.size === 0) return null
+  return (
+    <ul class="bullets">
+      {[...later.values()].map(({ words, at }) => (
+        <li>
+          <Sentence text={words} /> {Date.parse(at) > now.getTime() ? 'is asked too' : 'was asked too'}{' '}
+          <Time at={at} now={now} />
+        </li>
+      ))}
+    </ul>
   )
 }
 

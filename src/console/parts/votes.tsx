@@ -51,6 +51,12 @@ function Vote({ vote, now }: { vote: Brief['votes'][number]; now: Date }) {
           </strong>
         </>
       )}
+      {vote.for === null ? null : (
+        <>
+          {' for '}
+          <Words text={vote.for.email} most={100} />
+        </>
+      )}
       {decision === 'approve' ? ' approved it ' : wants ? ' asked for changes ' : ' rejected it '}
       <Time at={at} now={now} />
     </>

@@ -9,6 +9,7 @@ import { signInProviders } from './0008-sign-in-providers.ts'
 import { providerGroups } from './0009-provider-groups.ts'
 import { scim } from './0010-scim.ts'
 import { removedMembers } from './0011-removed-members.ts'
+import { escalation } from './0012-escalation.ts'
 import { passkeys } from './0014-passkeys.ts'
 
 /**
@@ -27,6 +28,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0009-provider-groups', sql: providerGroups },
   { name: '0010-scim', sql: scim },
   { name: '0011-removed-members', sql: removedMembers },
+  { name: '0012-escalation', sql: escalation },
   { name: '0014-passkeys', sql: passkeys },
 ]
 

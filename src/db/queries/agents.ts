@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Verdict, Role } from '../../policy/types.ts'
-import { approvalColumns, groupsByPerson } from './approvals.ts'
+import { approvalColumns, groupsByPerson, holderOfVote } from './approvals.ts'
 
 export interface FinishedCall {
   readonly userId: string
@@ -140,7 +140,7 @@ export const readAgentLedger = <Session, Prior, Approval>(given: {
       from memberships where organization_id = ${given.organizationId}
         and user_id = any(array(
           select user_id from k
-          union select user_id from approval_votes where approval_id in (select id from a union all select id from b)
+          union select ${holderOfVote} from approval_votes v where approval_id in (select id from a union all select id from b)
         ))
     )
     select (select json_agg(s) from s) as sessions,
@@ -149,7 +149,7 @@ export const readAgentLedger = <Session, Prior, Approval>(given: {
            (select json_agg(m) from m) as roles,
            ${groupsByPerson(
              given.organizationId,
-             sql`select user_id from approval_votes where approval_id in (select id from a union all select id from b)`,
+             sql`select ${holderOfVote} from approval_votes v where approval_id in (select id from a union all select id from b)`,
            )} as groups,
            array(select id from api_keys
                  where id = any(${senders}::text[]) and revoked_at is null and scopes && ${askingScopes}::text[]

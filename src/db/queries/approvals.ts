@@ -31,12 +31,47 @@ export const countWaitingApprovals = (given: {
     left join users u on u.id = c.requested_by
   where place <= ${given.mostEntries + 1} order by count desc, rule_name, u.email`
 
+/** SQL: whether the vote `v` is by the voter's own right, or an absence covers it (docs/escalation.md). */
+const isCovered = (
+  organization: RawBuilder<unknown>,
+): RawBuilder<boolean> => sql`(v.for_user is null or exists (
+  select from absences ab where ab.organization_id = ${organization} and ab.user_id = v.for_user
+    and ab.deputy = v.user_id and ab.from_at <= v.at and v.at < ab.until_at))`
+
+/** SQL: the person by whose right the vote `v` was given. */
+export const holderOfVote = sql`coalesce(v.for_user, v.user_id)`
+
+/** SQL: left joins the membership `m` of this person. None if the vote counts no more. */
+export const joinHolder = (organization: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  left join memberships m on m.organization_id = ${organization} and m.user_id = ${holderOfVote}
+    and ${isCovered(organization)}`
+
+/** SQL: JSON of the rights by which a person can vote for those who are away at this time. */
+export const rightsOfAbsent = (
+  organization: RawBuilder<unknown>,
+  person: RawBuilder<unknown>,
+  at: RawBuilder<Date>,
+): RawBuilder<Rights[]> => sql`
+  coalesce((select json_agg(json_build_object('for_user', ab.user_id, 'role', am.role,
+                                              'groups', ${groupsOfPerson(sql`am.organization_id`, sql`am.user_id`)})
+                            order by ab.user_id)
+            from absences ab
+              join memberships am on am.organization_id = ab.organization_id and am.user_id = ab.user_id
+            where ab.organization_id = ${organization} and ab.deputy = ${person}
+              and ab.from_at <= ${at} and ${at} < ab.until_at), '[]')`
+
+interface Rights {
+  readonly for_user: string | null
+  readonly role: Role | null
+  readonly groups: readonly string[]
+}
+
 /** Of `approvals`, with the votes, and the decision that required the approval. */
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, authors, params_hash, labels,
-  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, expires_at, status, decided_at, used_at, used_by, superseded_by,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, created_at, remind_at, expires_at, status, decided_at, used_at, used_by, superseded_by,
   (select d.id from decisions d where d.approval_id = approvals.id order by d.decided_at limit 1) as decision_id,
-  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
-                                              'comment', v.comment, 'changes_requested', v.changes_requested))
+  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'is_covered', ${isCovered(sql`approvals.organization_id`)},
+                                              'at', v.at, 'email', u.email, 'decision', v.decision, 'comment', v.comment, 'changes_requested', v.changes_requested))
             from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes`
 
 /** JSON: ids of groups by the ids of `people`, a list in SQL; null if none is in a group. */
@@ -60,17 +95,16 @@ export const votesWithStandings = (
   approval: RawBuilder<unknown>,
   organization: RawBuilder<unknown>,
 ): RawBuilder<VoteWithStanding[]> => sql`
-  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role,
+  coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'at', v.at,
+                                              'decision', v.decision, 'role', m.role,
                                               'groups', ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)}))
-            from approval_votes v
-              left join memberships m on m.organization_id = ${organization} and m.user_id = v.user_id
+            from approval_votes v ${joinHolder(organization)}
             where v.approval_id = ${approval}), '[]')`
 
-interface VoteWithStanding {
+interface VoteWithStanding extends Rights {
   readonly user_id: string
+  readonly at: string
   readonly decision: 'approve' | 'reject'
-  readonly role: Role | null
-  readonly groups: readonly string[]
 }
 
 /** With the present roles and groups of its voters. */
@@ -86,28 +120,28 @@ export const newestApproval = <Approval>(
   select to_json(a) as approval, a.tool, (
       select json_object_agg(user_id, role) from memberships
       where organization_id = ${organizationId}
-        and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)
-    ) as roles, ${groupsByPerson(organizationId, sql`select v.user_id from approval_votes v where v.approval_id = a.id`)} as groups
+        and user_id in (select ${holderOfVote} from approval_votes v where v.approval_id = a.id)
+    ) as roles, ${groupsByPerson(organizationId, sql`select ${holderOfVote} from approval_votes v where v.approval_id = a.id`)} as groups
   from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`
 
 /** What decides whether a person sees the values of these runs. */
 export const readSightFacts = <Facts>(runIds: readonly string[], userId: string): RawBuilder<Facts> => sql`
-  select r.id, r.requester_email, o.settings,
+  select r.id, r.requester_email, o.settings, clock_timestamp() as at,
     ${groupsOfPerson(sql`r.organization_id`, sql`${userId}`)} as groups,
+    ${rightsOfAbsent(sql`r.organization_id`, sql`${userId}`, sql`clock_timestamp()`)} as for_absent,
     (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'name', g.name) order by g.name), '[]') from groups g
      where g.id = any(r.readers)) as readers,
     (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
-       'approvals_needed', a.approvals_needed, 'seats', a.seats)), '[]') from approvals a where a.run_id = r.id) as approvals
+       'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a where a.run_id = r.id) as approvals
   from runs r join organizations o on o.id = r.organization_id
   where r.id = any(${[...runIds]}::text[])`
 
 /** On pending approvals of these runs, with the roles and groups that the voters have now. */
 export const pendingVotes = <Vote>(runIds: readonly string[]): RawBuilder<Vote> => sql`
   select a.id as approval_id, a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.seats, a.requested_by,
-         a.authors, v.user_id, v.decision, m.role,
+         a.authors, v.user_id, v.for_user, v.at, v.decision, m.role,
          ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)} as groups
-  from approvals a join approval_votes v on v.approval_id = a.id
-    left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+  from approvals a join approval_votes v on v.approval_id = a.id ${joinHolder(sql`a.organization_id`)}
   where a.run_id = any(${[...runIds]}::text[]) and a.status = 'pending'`
 
 /** Organizations take turns: the first of each, then the second of each, and so on. */
@@ -121,17 +155,25 @@ export const readDueApprovals = (
     from approvals where status = 'pending' and ${isOver}) due
   order by turn, expires_at limit ${most}`
 
-/** SQL: whether one of the seats is that of the group. */
-export const isSeatOf = (seats: RawBuilder<unknown>, group: RawBuilder<unknown>): RawBuilder<boolean> => sql`
-  coalesce(${seats}, '[]') @> jsonb_build_array(jsonb_build_object('id', ${group}::text))`
+/** SQL: whether a person with one of these roles, or in one of these groups, can fill one of the seats of `approvals`. */
+export const hasSeatFor = (
+  roles: readonly string[],
+  groups: readonly string[],
+): RawBuilder<boolean> => sql<boolean>`(
+  approver = any(${[...roles]}::text[])
+  or exists (select from jsonb_array_elements(coalesce(seats, '[]')) as s
+             where s->>'id' = any(${[...groups]}::text[])
+               or exists (select from jsonb_array_elements(coalesce(s->'also', '[]')) as l
+                          where (l->>'at')::timestamptz <= coalesce(decided_at, clock_timestamp())
+                            and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...groups]}::text[])))))`
 
 /** Only where no group decides: the approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
 export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<number>`(
-  select count(*) from approval_votes v
-    join memberships m on m.organization_id = approvals.organization_id and m.user_id = v.user_id
+  select count(distinct m.user_id) from approval_votes v ${joinHolder(sql`approvals.organization_id`)}
   where v.approval_id = approvals.id and v.decision = 'approve'
     and (m.role = 'owner' or (m.role = 'admin' and approvals.approver = 'admin'))
-    and (${allowsOwn} or v.user_id <> all(approvals.authors || approvals.requested_by)))`
+    and (${allowsOwn} or (v.user_id <> all(approvals.authors || approvals.requested_by)
+      and m.user_id <> all(approvals.authors || approvals.requested_by))))`
 
 /** With votes, decision, agent and settings. */
 export const readApprovalDetail = <Row>(given: {
@@ -167,14 +209,14 @@ export const insertNewApprovals = (given: {
 }): RawBuilder<unknown> => sql`new_approvals as (
     insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
       side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, seats, created_at,
-      expires_at, supersedes_id, held_again, state_changes, params_sealed, state_sealed)
+      remind_at, expires_at, supersedes_id, held_again, state_changes, params_sealed, state_sealed)
     select ${given.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
       r.side_effect, r.destination, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.authors, r.approver,
-      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
+      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.remind_at, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
     from json_to_recordset(${numbered(given.rows)}::json) as r(n int, id text, kind text, status text, run_id text,
       step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, destination text, params_hash text, rule_id text,
       rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int, seats jsonb,
-      expires_at timestamptz, supersedes_id text, held_again text, state_changes int)
+      remind_at timestamptz, expires_at timestamptz, supersedes_id text, held_again text, state_changes int)
     join unnest(${given.sealed}::bytea[], ${given.states}::bytea[]) with ordinality as o(sealed, state, n) on o.n = r.n
   )`
 

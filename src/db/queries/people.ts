@@ -45,7 +45,8 @@ export const namersOfGroup = (
 ): RawBuilder<{ readonly kind: string; readonly name: string }> => sql`
   select 'rule' as kind, name from rules
   where organization_id = ${organizationId}
-    and (body @> ${JSON.stringify({ approver: { group } })}::jsonb or body @> ${JSON.stringify({ approvers: [{ group }] })}::jsonb)
+    and (body @> ${JSON.stringify({ approver: { group } })}::jsonb or body @> ${JSON.stringify({ approvers: [{ group }] })}::jsonb
+      or body @> ${JSON.stringify({ escalate: [{ to: { group } }] })}::jsonb)
   union all
   select 'tool policy', tool_name from tool_policies where organization_id = ${organizationId} and role = ${group}
   union all

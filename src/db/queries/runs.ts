@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../policy/types.ts'
 import type { HeldSeat } from '../../policy/seats.ts'
-import { approvalColumns, groupsByPerson } from './approvals.ts'
+import { approvalColumns, groupsByPerson, holderOfVote } from './approvals.ts'
 
 /** A worker begins to load the values of the call. No row if the run is cancelled or has ended. */
 export const countCallStart = (given: {
@@ -36,6 +36,10 @@ export interface Waiting {
   readonly until: Date | null
 }
 
+/** Those of several items differ, because they were held at different times. */
+const withoutLater = (seats: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`(select jsonb_agg(s - 'also') from jsonb_array_elements(${seats}) as s)`
+
 /** Calls with the same step, kind and required approval are counted together. */
 export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => sql`
   with waiting as (
@@ -45,13 +49,13 @@ export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => 
         when e.until is not null then 'time'
         when e.wants_slot then 'slot'
         when a.status = 'pending' then 'approval'
-        else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed, a.seats,
+        else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed, ${withoutLater(sql`a.seats`)} as seats,
         case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since, e.until
     from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
     where e.run_id = any(${[...runIds]}::text[]) and e.state in ('held', 'unknown_outcome')
     union all
     select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
-           approvals_needed, seats, created_at, null::timestamptz
+           approvals_needed, ${withoutLater(sql`seats`)}, created_at, null::timestamptz
     from approvals
     where run_id = any(${[...runIds]}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
   )
@@ -257,12 +261,12 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), m as (
       select user_id, role, (select email_verified from users where id = memberships.user_id) as confirmed
       from memberships where organization_id = ${organizationId}
-        and user_id in (select requested_by from r union select v.user_id from approval_votes v join a on a.id = v.approval_id)
+        and user_id in (select requested_by from r union select ${holderOfVote} from approval_votes v join a on a.id = v.approval_id)
     )
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
            (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,
            (select json_agg(m) from m) as roles,
-           ${groupsByPerson(organizationId, sql`select v.user_id from approval_votes v join a on a.id = v.approval_id`)} as groups,
+           ${groupsByPerson(organizationId, sql`select ${holderOfVote} from approval_votes v join a on a.id = v.approval_id`)} as groups,
            case when exists(select from r where slot is distinct from 'taken') then
              (select json_build_object('taken', count(*) filter (where slot = 'taken'),
                                        'waiting', count(*) filter (where slot <> 'taken'))

@@ -133,6 +133,16 @@ export interface GroupsTable {
   created_at: Date
 }
 
+/** A member is away, and the deputy decides what they could decide. */
+export interface AbsencesTable {
+  organization_id: string
+  user_id: string
+  deputy: string
+  from_at: Date
+  until_at: Date
+  set_at: Date
+}
+
 export interface GroupMembersTable {
   group_id: string
   organization_id: string
@@ -173,6 +183,7 @@ export interface IdentityTables {
   removed_members: RemovedMembersTable
   slack_claims: SlackClaimsTable
   groups: GroupsTable
+  absences: AbsencesTable
   group_members: GroupMembersTable
   service_accounts: ServiceAccountsTable
   api_keys: ApiKeysTable

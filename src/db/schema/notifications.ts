@@ -1,9 +1,9 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** `call` means a call with an unknown outcome. */
-export type NoticeKind = 'approval' | 'call' | 'run'
+/** `call` means a call with an unknown outcome, `absence` that the absence of a person has begun. */
+export type NoticeKind = 'approval' | 'call' | 'run' | 'absence'
 /** A claim says that a Slack account belongs to a member, who types in the code of its message. */
-export type MessageKind = NoticeKind | 'claim'
+export type MessageKind = Exclude<NoticeKind, 'absence'> | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
 export type NotificationState = 'pending' | 'sent' | 'updated' | 'failed'
 
@@ -12,8 +12,10 @@ export interface NoticesTable {
   id: GeneratedAlways<number>
   organization_id: string
   kind: NoticeKind
-  /** The id of an approval or of a run. For a call it is `RUN/STEP/ITEM`. */
+  /** The id of an approval, run or person. For a call it is `RUN/STEP/ITEM`. */
   subject: string
+  /** Null: at once. */
+  due_at: Date | null
   created_at: Generated<Date>
 }
 

@@ -223,6 +223,8 @@ export interface ApprovalsTable {
   /** null if `approver` and `approvals_needed` say all. */
   seats: ColumnType<readonly HeldSeat[] | null, string | null | undefined, string | null>
   created_at: Date
+  /** null: nobody is reminded. */
+  remind_at: Generated<Date | null>
   expires_at: Date | null
   decided_at: Date | null
   used_at: Date | null
@@ -242,6 +244,8 @@ export interface ApprovalsTable {
 export interface ApprovalVotesTable {
   approval_id: string
   user_id: string
+  /** The absent person by whose right they voted; null: by their own. */
+  for_user: Generated<string | null>
   decision: 'approve' | 'reject'
   comment: Generated<string>
   changes_requested: Generated<boolean>

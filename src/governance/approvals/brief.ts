@@ -1,5 +1,5 @@
 import type { ApprovalStatus } from '../../contract/status.ts'
-import { shownSeats, type Seat } from '../../policy/seats.ts'
+import { shownSeats, type ShownSeat } from '../../policy/seats.ts'
 import { storedSeats, type StoredTerms } from './requirement.ts'
 import type { VoteView } from './votes.ts'
 
@@ -7,7 +7,7 @@ import type { VoteView } from './votes.ts'
 export interface ApprovalBrief {
   readonly id: string
   readonly status: ApprovalStatus
-  readonly approvers: readonly Seat[]
+  readonly approvers: readonly ShownSeat[]
   readonly votes: readonly VoteView[]
 }
 

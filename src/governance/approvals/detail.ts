@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
 import type { Reading } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { readApprovalDetail } from '../../db/queries/approvals.ts'
@@ -8,6 +9,7 @@ import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import {
   approving,
+  bestOf,
   decisionRefusal,
   fillSeats,
   missingVotes,
@@ -17,7 +19,7 @@ import {
 } from './requirement.ts'
 import type { ApprovalDetail } from './read.ts'
 import { readVoters, whyNobodyCan } from './voters.ts'
-import { groupsOf } from '../access/groups.ts'
+import { rightsOf } from './rights.ts'
 import { shownSeats } from '../../policy/seats.ts'
 import { isOverSql } from './state.ts'
 
@@ -52,10 +54,10 @@ export async function readDetail(
   }).execute(db)
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
-  const groups = (await groupsOf(db, organizationId, userId)).map(({ id }) => id)
+  const voter = bestOf(await rightsOf(db, organizationId, { userId, role }), row, required)
   const refusal =
     endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
-    (await voterRefusal(db, organizationId, { user_id: userId, role, groups }, row, required))
+    (await voterRefusal(db, organizationId, voter, row, required))
   const people = row.status === 'pending' ? await readVoters(db, organizationId, required.seats) : []
   const left = people.filter((person) => decisionRefusal(person, row, required) === null).length
   const filled = fillSeats(required.seats, approving(row.votes, row, required))
@@ -69,11 +71,28 @@ export async function readDetail(
     voters_left: Math.min(left, mostCounted),
     cannot_be_given: row.status === 'pending' ? whyNobodyCan(people, row, required) : null,
     vote_refused: refusal?.message ?? null,
+    deciding_for: refusal === null ? await absentPerson(db, organizationId, voter.for_user) : null,
     observed:
       row.observed_at === null
         ? null
         : { outcome: row.observed_outcome ?? 'finished', at: row.observed_at.toISOString() },
   }
+}
+
+async function absentPerson(
+  db: Db,
+  organizationId: string,
+  userId: string | null,
+): Promise<ApprovalDetail['deciding_for']> {
+  if (userId === null) return null
+  const row = await db
+    .selectFrom('absences as a')
+    .innerJoin('users as u', 'u.id', 'a.user_id')
+    .select(['u.email', 'a.until_at'])
+    .where('a.organization_id', '=', organizationId)
+    .where('a.user_id', '=', userId)
+    .executeTakeFirst()
+  return row === undefined ? null : { user_id: userId, email: row.email, until: row.until_at.toISOString() }
 }
 
 /** Enforced rules that require an approval. The deciding rule comes first. */

@@ -6,6 +6,7 @@ import { updateApprovals } from '../../db/queries/approvals.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ApprovalRecord, NewApproval } from './records.ts'
+import { laterTimes, storedSeats } from './requirement.ts'
 
 /* Every change of an approval is here, with its audit entry and the event of its run. */
 
@@ -39,7 +40,7 @@ export function announceRequest(
   { actor, runId }: Cause,
 ): void {
   const { id, kind, run_id, step_id, rule_name } = record
-  tx.notice('approval', id)
+  noticeRequest(tx, record)
   if (run_id !== null)
     tx.event(run_id, 'approval.created', { approval_id: id, ...(step_id === null ? {} : { step_id }) })
   const former =
@@ -60,6 +61,13 @@ export function announceRequest(
     logged: decisionOf(record),
   })
   tx.publish('approval.created', { approval_id: id })
+}
+
+/** Messages now, at the reminder, and whenever others are asked too. */
+export function noticeRequest(tx: ChainTx, record: ApprovalRecord): void {
+  const later = laterTimes(storedSeats(record))
+  const times = record.remind_at === null ? later : [...later, new Date(record.remind_at)]
+  for (const at of [null, ...times]) tx.notice('approval', record.id, at)
 }
 
 const placeOf = ({
@@ -86,13 +94,15 @@ export function decideByVote(
   approval: ApprovalRecord,
   vote: {
     readonly actor: Actor
+    /** The absent person by whose right they vote. */
+    readonly forUser: string | null
     readonly tool: string | null
     readonly decision: 'approve' | 'reject'
     readonly counting: number
     readonly needed: number
   },
 ): void {
-  const { actor, tool, decision, counting, needed } = vote
+  const { actor, forUser, tool, decision, counting, needed } = vote
   const status = decision === 'reject' ? 'rejected' : counting >= needed ? 'approved' : 'pending'
   tx.append({
     eventType: voteEvents[status],
@@ -108,6 +118,7 @@ export function decideByVote(
       counting,
       needed,
       params_hash: approval.params_hash,
+      ...(forUser === null ? {} : { for: forUser }),
     },
     logged: { tool, ...decisionOf(approval) },
   })

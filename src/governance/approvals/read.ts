@@ -17,19 +17,12 @@ import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
-import {
-  canFillOne,
-  mayDecide,
-  requirementOf,
-  storedSeats,
-  type StoredTerms,
-  type VoteSettings,
-} from './requirement.ts'
-import { hiddenByApproval, seesLikeDeciders, type Deciding } from './sight.ts'
-import { shownSeats, type Seat } from '../../policy/seats.ts'
-import { groupsOf } from '../access/groups.ts'
+import { mayDecide, requirementOf, storedSeats, type VoteSettings, type Voter } from './requirement.ts'
+import { hiddenByApproval, mayFillOne, seesLikeDeciders, type Deciding, type DecidedTerms } from './sight.ts'
+import { shownSeats, type ShownSeat } from '../../policy/seats.ts'
+import { rightsOf } from './rights.ts'
 import { readVotes, type VoteView } from './votes.ts'
-import { countingVotesOf, isSeatOf } from '../../db/queries/approvals.ts'
+import { countingVotesOf, hasSeatFor } from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
 
 export interface ApprovalView {
@@ -80,7 +73,7 @@ export interface ApprovalView {
   /** The number now; for a decided approval, the number when it was created. */
   readonly approvals_needed: number
   /** All of them are needed, by different people. */
-  readonly approvers: readonly Seat[]
+  readonly approvers: readonly ShownSeat[]
   readonly votes: readonly VoteView[]
   readonly created_at: string
   readonly expires_at: string | null
@@ -103,13 +96,15 @@ export interface ApprovalDetail {
   readonly label_sources: readonly LabelSource[]
   readonly votes_missing: number
   /** How many people fill each seat now. */
-  readonly seats: readonly (Seat & { readonly filled: number })[]
+  readonly seats: readonly (ShownSeat & { readonly filled: number })[]
   /** The number of people who can still vote, up to 100. */
   readonly voters_left: number
   /** Why these people cannot give it, and what to do. */
   readonly cannot_be_given: string | null
   /** Null if the vote would count. */
   readonly vote_refused: string | null
+  /** The person who is away, and by whose right the vote would count. */
+  readonly deciding_for: { readonly user_id: string; readonly email: string; readonly until: string } | null
   /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
@@ -122,8 +117,8 @@ export async function listApprovals(
 ): Promise<Page<ApprovalView>> {
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
-  const groups = await groupIdsOf(db, viewer)
-  const query = filtered(shownColumns(db), { ...viewer, groups }, filters, settings)
+  const deciding = await decidingOf(db, viewer)
+  const query = filtered(shownColumns(db), deciding, filters, settings)
   const rows = await readPage(db, query, 'approval', page)
   const votes = await readVotes(
     context,
@@ -131,17 +126,17 @@ export async function listApprovals(
   )
   return {
     ...rows,
-    data: await Promise.all(
-      rows.data.map((row) => approvalView(context, { ...viewer, groups }, row, votes, settings)),
-    ),
+    data: await Promise.all(rows.data.map((row) => approvalView(context, deciding, row, votes, settings))),
   }
 }
 
 /** A viewer reads only what they may decide as a member of a group. */
 const seesAll = ({ role }: Viewer): boolean => role !== 'viewer'
 
-const groupIdsOf = async (db: Db, { organizationId, userId }: Viewer): Promise<readonly string[]> =>
-  (await groupsOf(db, organizationId, userId)).map(({ id }) => id)
+const decidingOf = async (db: Db, viewer: Viewer): Promise<Deciding> => ({
+  ...viewer,
+  rights: await rightsOf(db, viewer.organizationId, viewer),
+})
 
 /** Throws `not_found` also for an approval of another organization, and `not_an_approver` for a viewer. */
 export async function readApproval(
@@ -154,13 +149,13 @@ export async function readApproval(
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', approvalId)
-  const [votes, settings, groups] = await Promise.all([
+  const [votes, settings, deciding] = await Promise.all([
     readVotes(context, [approvalId]),
     readGovernance(context.db, viewer.organizationId),
-    groupIdsOf(context.db, viewer),
+    decidingOf(context.db, viewer),
   ])
-  if (!seesAll(viewer) && !canFillOne({ ...viewer, groups }, storedSeats(row))) throw viewersSeeTheirGroups()
-  return approvalView(context, { ...viewer, groups }, row, votes, settings)
+  if (!seesAll(viewer) && !mayFillOne(deciding, row)) throw viewersSeeTheirGroups()
+  return approvalView(context, deciding, row, votes, settings)
 }
 
 function shownColumns(db: Db) {
@@ -288,7 +283,7 @@ async function approvalView(
 async function shownPreview(
   { sealer }: Unsealing,
   viewer: Deciding,
-  row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof StoredTerms> & {
+  row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof DecidedTerms> & {
     requester_email: string | null
   },
   tool: ToolDeclaration | undefined,
@@ -337,13 +332,19 @@ export function filtered<O>(
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
   if (filters.mine === true) return decidable(query, viewer, settings)
-  return seesAll(viewer) ? query : query.where(hasSeatFor(viewer))
+  return seesAll(viewer) ? query : query.where(anyOf(viewer.rights.map(hasSeat)))
 }
 
 /** SQL, as `canFillOne`. */
-const hasSeatFor = ({ role, groups }: Deciding): RawBuilder<boolean> =>
-  sql<boolean>`(approver = any(${(['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))}::text[])
-    or exists (select from unnest(${[...groups]}::text[]) as g (id) where ${isSeatOf(sql`seats`, sql`g.id`)}))`
+const hasSeat = ({ role, groups }: Voter): RawBuilder<boolean> =>
+  hasSeatFor(
+    (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver)),
+    groups,
+  )
+
+/** SQL: one of the conditions. */
+const anyOf = (conditions: readonly RawBuilder<boolean>[]): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.join(conditions, sql` or `)})`
 
 /**
  * Pending, not expired, and the viewer can decide (`decisionRefusal`). Who has voted sees it again only if enough votes
@@ -355,15 +356,17 @@ function decidable<O>(
   { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
   const { userId } = viewer
+  const isOthers = (person: string): RawBuilder<boolean> =>
+    sql<boolean>`(${allowsOwn} or ${person} <> all(approvals.authors || approvals.requested_by))`
+  const can = (voter: Voter): RawBuilder<boolean> =>
+    sql<boolean>`(${hasSeat(voter)} and ${isOthers(voter.for_user ?? userId)})`
   return query
     .where('status', '=', 'pending')
-    .where(hasSeatFor(viewer))
+    .where(anyOf(viewer.rights.map(can)))
+    .where(isOthers(userId))
     .where(sql<boolean>`not ${isOverSql(sql<Date>`clock_timestamp()`)}`)
     .where(
       sql<boolean>`(not exists (select from approval_votes v where v.approval_id = approvals.id and v.user_id = ${userId})
         or (seats is null and ${countingVotesOf(allowsOwn)} >= greatest(approvals_needed, ${threshold})))`,
-    )
-    .$if(!allowsOwn, (others) =>
-      others.where(sql<boolean>`${userId} <> all(approvals.authors || approvals.requested_by)`),
     )
 }

@@ -4,7 +4,7 @@ import { insertNewApprovals, insertNewDecisions, newestApproval } from '../../db
 import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { isRole, peopleFor, withThreshold, type HeldSeat, type Seat } from '../../policy/seats.ts'
+import { isRole, peopleFor, withThreshold, type HeldSeat, type Later, type Seat } from '../../policy/seats.ts'
 import { termsToStore, type Requirement, type StoredTerms, type VoteWithRole } from './requirement.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
@@ -13,6 +13,11 @@ import type { Decided } from '../../policy/decide.ts'
 
 export interface VoteRecord {
   readonly user_id: string
+  /** The absent person by whose right they voted; null: by their own. */
+  readonly for_user: string | null
+  /** Whether the absence, if there is one, still covers the vote. */
+  readonly is_covered: boolean
+  readonly at: string
   readonly email: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
@@ -41,6 +46,8 @@ export interface ApprovalRecord {
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number
   readonly seats: readonly HeldSeat[] | null
+  readonly created_at: string
+  readonly remind_at: string | null
   readonly expires_at: string | null
   readonly votes: readonly VoteRecord[]
   status: ApprovalStatus
@@ -82,11 +89,14 @@ export interface Standings {
 }
 
 export const withRoles = (approval: ApprovalRecord, { roles, groups }: Standings): VoteWithRole[] =>
-  approval.votes.map((vote) => ({
-    ...vote,
-    role: roles.get(vote.user_id) ?? null,
-    groups: groups.get(vote.user_id) ?? [],
-  }))
+  approval.votes.map((vote) => {
+    const holder = vote.for_user ?? vote.user_id
+    return {
+      ...vote,
+      role: vote.is_covered ? (roles.get(holder) ?? null) : null,
+      groups: groups.get(holder) ?? [],
+    }
+  })
 
 /** With the current roles and groups of the voters. Call this function under the chain lock. */
 export async function loadApproval(
@@ -134,21 +144,30 @@ export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]):
 
 /* What every new approval gets: of whole runs, and of calls of runs and agents. */
 
+/** `heldAt`: when the call was held, for a new approval now. */
 export const requirementNow = (
-  { policy }: Pick<ChainTx, 'policy'>,
+  { policy, now }: Pick<ChainTx, 'policy' | 'now'>,
   { seats }: Pick<Decided, 'seats'>,
-): Requirement => requirementFor(seats, policy)
+  heldAt = now,
+): Requirement => requirementFor(seats, policy, heldAt)
 
 /** With the groups that have these names now. */
 export function requirementFor(
   seats: readonly Seat[],
   { settings, groups }: Pick<ChainTx['policy'], 'settings' | 'groups'>,
+  heldAt: Date,
 ): Requirement {
   const { approval_threshold: threshold, allow_self_approval: allowSelfApproval } = settings
+  const held = (who: Seat | Later) =>
+    isRole(who) ? { role: who.role } : { group: who.group, id: groups.get(who.group) ?? null }
   return {
-    seats: withThreshold(seats, threshold).map((seat) =>
-      isRole(seat) ? seat : { ...seat, id: groups.get(seat.group) ?? null },
-    ),
+    seats: withThreshold(seats, threshold).map((seat) => ({
+      ...held(seat),
+      count: seat.count,
+      ...(seat.also === undefined
+        ? {}
+        : { also: seat.also.map((later) => ({ ...held(later), at: after(heldAt, later.after_seconds) })) }),
+    })),
     needed: Math.max(threshold, peopleFor(seats)),
     allowSelfApproval,
   }
@@ -162,16 +181,27 @@ export interface HeldAgain {
   readonly hasChanged: boolean
 }
 
-type StoredLater = 'id' | keyof StoredTerms | 'expires_at' | 'votes' | 'status' | 'decided_at'
+/** ISO 8601. */
+const after = (time: Date, seconds: number): string =>
+  new Date(time.getTime() + seconds * 1_000).toISOString()
+
+export interface Times {
+  /** 0 means never. */
+  readonly expiresAfterSeconds: number
+  /** Null: nobody is reminded. */
+  readonly remindAfterSeconds: number | null
+}
+
+type StoredLater =
+  'id' | keyof StoredTerms | 'created_at' | 'remind_at' | 'expires_at' | 'votes' | 'status' | 'decided_at'
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
-/** `seconds` until it expires; 0 means never. */
 export function pendingApproval(
   tx: ChainTx,
   held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,
   terms: Pick<Requirement, 'seats' | 'needed'>,
-  seconds: number,
+  { expiresAfterSeconds: seconds, remindAfterSeconds: reminder }: Times,
   {
     id = newId('approval'),
     again = null,
@@ -184,7 +214,9 @@ export function pendingApproval(
     held_again: again?.because ?? null,
     state_changes: (again?.former.state_changes ?? 0) + (again?.hasChanged === true ? 1 : 0),
     ...termsToStore(terms),
-    expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString(),
+    created_at: tx.now.toISOString(),
+    remind_at: reminder === null ? null : after(tx.now, reminder),
+    expires_at: seconds === 0 ? null : after(tx.now, seconds),
     votes: [],
     status: 'pending',
     decided_at: null,

@@ -1,4 +1,12 @@
-import { isRole, peopleFor, roleOf, withThreshold, type HeldSeat, type RoleSeat } from '../../policy/seats.ts'
+import {
+  isRole,
+  peopleFor,
+  roleOf,
+  withThreshold,
+  type HeldLater,
+  type HeldSeat,
+  type RoleSeat,
+} from '../../policy/seats.ts'
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
@@ -12,14 +20,24 @@ export interface Requirement {
 
 export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
 
-/** With their role and groups at this moment. */
-export interface Voter {
-  readonly user_id: string
-  /** Null if they have left the organization. */
+/** A person's rights at this moment: their own, or those of an absent person whose deputy they are. */
+export interface Rights {
+  /** The absent person; null for their own rights. */
+  readonly for_user: string | null
+  /** Null if the person has left the organization, or the absence does not cover the vote any more. */
   readonly role: Role | null
   /** Ids. */
   readonly groups: readonly string[]
 }
+
+export interface Voter extends Rights {
+  readonly user_id: string
+  /** When they voted, or could vote. */
+  readonly at: Date | string
+}
+
+/** Votes by the same right are one vote for the seats. */
+const holderOf = ({ user_id, for_user }: Voter): string => for_user ?? user_id
 
 export interface VoteWithRole extends Voter {
   readonly decision: 'approve' | 'reject'
@@ -45,7 +63,7 @@ export const storedSeats = ({ approver, approvals_needed: count, seats }: Stored
 export const termsToStore = ({ seats, needed }: Pick<Requirement, 'seats' | 'needed'>): StoredTerms => ({
   approver: roleOf(seats),
   approvals_needed: needed,
-  seats: seats.every(isRole) ? null : seats,
+  seats: seats.every((seat) => isRole(seat) && seat.also === undefined) ? null : seats,
 })
 
 /** Uses the larger of the stored number and the current threshold, and the current settings. */
@@ -62,12 +80,24 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 
-/** An owner who is not in the group does not fill its seat. */
-const canFill = ({ role, groups }: Pick<Voter, 'role' | 'groups'>, seat: HeldSeat): boolean =>
-  isRole(seat) ? mayDecide(role, seat.role) : role !== null && seat.id !== null && groups.includes(seat.id)
+type Filling = Pick<Voter, 'role' | 'groups' | 'at'>
 
-export const canFillOne = (voter: Pick<Voter, 'role' | 'groups'>, seats: readonly HeldSeat[]): boolean =>
+/** An owner who is not in the group does not fill its seat. */
+const isAmong = ({ role, groups }: Filling, who: HeldSeat | HeldLater): boolean =>
+  isRole(who) ? mayDecide(role, who.role) : role !== null && who.id !== null && groups.includes(who.id)
+
+const canFill = (voter: Filling, seat: HeldSeat): boolean =>
+  isAmong(voter, seat) ||
+  (seat.also ?? []).some((later) => new Date(later.at) <= new Date(voter.at) && isAmong(voter, later))
+
+export const canFillOne = (voter: Filling, seats: readonly HeldSeat[]): boolean =>
   seats.some((seat) => canFill(voter, seat))
+
+/** When others are asked too, the first time first. */
+export const laterTimes = (seats: readonly HeldSeat[]): readonly Date[] =>
+  [...new Set(seats.flatMap(({ also = [] }) => also.map(({ at }) => new Date(at).getTime())))]
+    .toSorted((a, b) => a - b)
+    .map((time) => new Date(time))
 
 /**
  * Null if the vote counts. Checked at the vote and again at its use, because the voter's role, groups or the setting
@@ -80,9 +110,14 @@ export function voteRefusal(
 ): 'not_an_approver' | 'own_request' | 'own_text' | null {
   if (!canFillOne(voter, required.seats)) return 'not_an_approver'
   if (required.allowSelfApproval) return null
+  // The absent person could not decide it either.
+  if (voter.for_user !== null && isFirst(voter.for_user, first)) return 'not_an_approver'
   if (voter.user_id === first.requested_by) return 'own_request'
   return first.authors.includes(voter.user_id) ? 'own_text' : null
 }
+
+const isFirst = (userId: string, { requested_by, authors }: FirstPeople): boolean =>
+  userId === requested_by || authors.includes(userId)
 
 export interface Voted extends FirstPeople {
   readonly votes: readonly VoteWithRole[]
@@ -112,6 +147,17 @@ export function isWanted(voter: Voter, approval: Voted, required: Requirement): 
   )
 }
 
+/** Of the rights that a person has, those by which they vote: they count, and bring the approval nearer to its end. */
+export function bestOf<V extends Voter>(
+  rights: readonly [V, ...V[]],
+  approval: Voted,
+  required: Requirement,
+): V {
+  const able = rights.filter((each) => decisionRefusal(each, approval, required) === null)
+  const refusedForOwn = rights.find((each) => voteRefusal(each, approval, required) !== 'not_an_approver')
+  return able.find((each) => isWanted(each, approval, required)) ?? able[0] ?? refusedForOwn ?? rights[0]
+}
+
 /** Of `needed`; all of them only if every seat is filled. */
 export const countingVotes = (
   votes: readonly VoteWithRole[],
@@ -130,12 +176,21 @@ export function missingVotes(
   return Math.max(0, peopleFor(required.seats) - filled, required.needed - counting.length)
 }
 
+/** Of several votes by the same right, the last. */
 export const approving = (
   votes: readonly VoteWithRole[],
   first: FirstPeople,
   required: Requirement,
 ): readonly VoteWithRole[] =>
-  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, first, required) === null)
+  onceEach(votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, first, required) === null))
+
+export const onceEach = <V extends Voter>(voters: readonly V[]): readonly V[] => [
+  ...new Map(
+    voters
+      .toSorted((a, b) => new Date(a.at).getTime() - new Date(b.at).getTime())
+      .map((voter) => [holderOf(voter), voter]),
+  ).values(),
+]
 
 /**
  * For each seat, how many of these people fill it, so that together they fill as many as possible and each fills one
@@ -153,7 +208,6 @@ export function fillSeats(seats: readonly HeldSeat[], people: readonly Voter[]):
       if (moved >= 0) own[moved] = voter
       return moved >= 0
     })
-  const once = new Map(people.map((voter) => [voter.user_id, voter]))
-  for (const voter of once.values()) place(voter, new Set())
+  for (const voter of onceEach(people)) place(voter, new Set())
   return holders.map(({ length }) => length)
 }

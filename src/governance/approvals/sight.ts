@@ -7,7 +7,8 @@ import { readSettings } from '../../policy/settings.ts'
 import { hasRole } from '../access/scopes.ts'
 import { hiddenError, type ValuesHidden, type Viewer } from '../access/viewer.ts'
 import { notFound } from '../errors.ts'
-import { canFillOne, storedSeats, type StoredTerms } from './requirement.ts'
+import { canFillOne, storedSeats, type Rights, type StoredTerms, type Voter } from './requirement.ts'
+import { allRights } from './rights.ts'
 
 /*
  * Who sees values: inputs, resolved parameters, items, outputs, results and details of errors. Every route and page asks
@@ -33,11 +34,14 @@ interface Facts {
   readonly id: string
   readonly requester_email: string
   readonly settings: object
+  readonly at: Date
   /** Ids of the viewer's groups. */
   readonly groups: readonly string[]
+  /** Of those whose deputy the viewer is now. */
+  readonly for_absent: readonly Rights[]
   /** The groups that the version that runs names as `readers`. */
   readonly readers: readonly { readonly id: string; readonly name: string }[]
-  readonly approvals: readonly (StoredTerms & { readonly kind: ApprovalKind })[]
+  readonly approvals: readonly (DecidedTerms & { readonly kind: ApprovalKind })[]
 }
 
 /** By the id of the run. One statement, and none for people who see all values anyway. */
@@ -69,7 +73,7 @@ export async function sightOf(db: Db, viewer: Viewer, run: Run): Promise<Sight> 
  * A value of one call can stand in an input, in another call and in outputs. So people who may not decide one of the
  * approvals see no values of the run (docs/decisions/0267), but the workflow's readers do if admins may decide it.
  */
-function sightBy({ role }: Viewer, facts: Facts): Sight {
+function sightBy({ role, userId }: Viewer, facts: Facts): Sight {
   const { approvals, groups } = facts
   const isOpen = {
     participants: hasRole(role, 'admin'),
@@ -77,12 +81,14 @@ function sightBy({ role }: Viewer, facts: Facts): Sight {
     everyone: true,
   }[readSettings(facts.settings).run_values]
   const isReader = facts.readers.some(({ id }) => groups.includes(id))
-  const canDecide = (terms: StoredTerms): boolean => canFillOne({ role, groups }, storedSeats(terms))
+  const rights = allRights(userId, { role, groups }, facts.for_absent, facts.at)
+  const canDecide = (terms: DecidedTerms): boolean => mayFillOne({ rights: [rights[0]] }, terms)
   const isBarred = !approvals.every(canDecide)
   const isClosed = !approvals.every((terms) => canDecide(terms) || isForAdmins(terms))
   if ((isOpen && !isBarred) || (isReader && !isClosed)) return everything
   return {
-    inputs: approvals.some((terms) => terms.kind === 'run' && canDecide(terms)),
+    // A deputy sees what the approval shows, and not the run.
+    inputs: approvals.some((terms) => terms.kind === 'run' && mayFillOne({ rights }, terms)),
     hidden: hiddenBy(facts, isOpen),
     isBarred,
   }
@@ -122,17 +128,26 @@ export async function requireValues(db: Db, viewer: Viewer, runId: string): Prom
   throw hiddenError(hidden, role, isBarred ? 'not_an_approver' : 'insufficient_role')
 }
 
-interface Decided extends StoredTerms {
+export interface DecidedTerms extends StoredTerms {
+  readonly decided_at: Date | string | null
+}
+
+interface Decided extends DecidedTerms {
   readonly requested_by: string
   readonly requester_email: string | null
 }
 
-/** With the ids of their groups. */
-export type Deciding = Viewer & { readonly groups: readonly string[] }
+export interface Deciding extends Viewer {
+  readonly rights: readonly Voter[]
+}
+
+/** Now, or when the approval was decided: who would have been asked later does not see it afterwards. */
+export const mayFillOne = ({ rights }: Pick<Deciding, 'rights'>, terms: DecidedTerms): boolean =>
+  rights.some((voter) => canFillOne({ ...voter, at: terms.decided_at ?? voter.at }, storedSeats(terms)))
 
 /** Owners see what a group decides, and cannot decide it. */
-export const seesLikeDeciders = (viewer: Deciding, terms: StoredTerms): boolean =>
-  viewer.role === 'owner' || canFillOne(viewer, storedSeats(terms))
+export const seesLikeDeciders = (viewer: Deciding, terms: DecidedTerms): boolean =>
+  viewer.role === 'owner' || mayFillOne(viewer, terms)
 
 /** Null: the viewer sees what the approval shows. */
 export function hiddenByApproval(viewer: Deciding, approval: Decided): ValuesHidden | null {

@@ -3,13 +3,13 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { groupsOf } from '../access/groups.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { expireNow } from './expire.ts'
 import { decideByVote, writeAtOnce } from './moves.ts'
 import { loadApproval } from './records.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
-import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
+import { bestOf, countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
+import { rightsOf } from './rights.ts'
 import { isDue } from './state.ts'
 
 export interface VoteRequest {
@@ -45,16 +45,11 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     }
     if (ended !== null) throw ended
     const { role } = await now()
-    const groups = await groupsOf(tx.trx, tx.organizationId, caller.userId)
-    const own = {
-      user_id: caller.userId,
-      decision: request.decision,
-      role,
-      groups: groups.map(({ id }) => id),
-    }
+    const rights = await rightsOf(tx.trx, tx.organizationId, { ...caller, role }, sql`${tx.now}`)
     const required = requirementOf(approval, tx.policy.settings)
     const { requested_by, authors } = approval
     const votes = { requested_by, authors, votes: found.votes }
+    const own = { ...bestOf(rights, votes, required), decision: request.decision }
     const refusal = await voterRefusal(tx.trx, tx.organizationId, own, votes, required)
     if (refusal !== null) throw refusal
     await countVote(tx, request, own, found)
@@ -80,6 +75,7 @@ async function countVote(
       .values({
         approval_id: approval.id,
         user_id: caller.userId,
+        for_user: own.for_user,
         decision,
         comment,
         changes_requested: changesRequested,
@@ -90,6 +86,7 @@ async function countVote(
   const required = requirementOf(approval, tx.policy.settings)
   decideByVote(writeAtOnce(tx), approval, {
     actor: actorOf(caller),
+    forUser: isRepeated ? null : own.for_user,
     tool,
     decision,
     counting: decision === 'reject' ? 0 : countingVotes(cast, approval, required),

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { groupsOfPerson } from '../../db/queries/approvals.ts'
-import { isRole, roleOf, seatWords, type HeldSeat } from '../../policy/seats.ts'
+import { isRole, laterWords, seatWords, type HeldLater, type HeldSeat } from '../../policy/seats.ts'
 import { list } from '../../policy/text.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Role } from '../../policy/types.ts'
@@ -10,6 +10,8 @@ import {
   approving,
   canFillOne,
   fillSeats,
+  laterTimes,
+  onceEach,
   requirementOf,
   voteRefusal,
   type Requirement,
@@ -23,23 +25,25 @@ export interface PossibleVoter extends Voter {
   readonly role: Role
 }
 
-/** Everybody of the organization who could fill one of the seats, by mail address. */
+/** Everybody of the organization who could fill one of the seats by their own right, now or later, by mail address. */
 export async function readVoters(
   db: Db,
   organizationId: string,
   seats: readonly HeldSeat[],
 ): Promise<readonly PossibleVoter[]> {
-  const ids = seats.flatMap((seat) => (isRole(seat) || seat.id === null ? [] : [seat.id]))
+  const asked = seats.flatMap((seat) => [seat, ...(seat.also ?? [])])
+  const ids = asked.flatMap((who) => (isRole(who) || who.id === null ? [] : [who.id]))
   const rows = await db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
-    .select(['m.user_id', 'u.email', 'm.role'])
+    .select(['m.user_id', 'u.email', 'm.role', sql<null>`null`.as('for_user')])
+    .select(sql<Date>`clock_timestamp()`.as('at'))
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
     .where('m.organization_id', '=', organizationId)
     .where(sql<boolean>`not exists (select from service_accounts where id = m.user_id)`)
     .where((eb) =>
       eb.or([
-        sql<boolean>`${roleOf(seats) !== null} and m.role in ('admin', 'owner')`,
+        sql<boolean>`${asked.some(isRole)} and m.role in ('admin', 'owner')`,
         eb.exists(
           eb
             .selectFrom('group_members as g')
@@ -52,8 +56,11 @@ export async function readVoters(
     )
     .orderBy('u.email')
     .execute()
-  return rows.filter((person) => canFillOne(person, seats))
+  return rows.filter((person) => canFillOne({ ...person, at: atLast }, seats))
 }
+
+/** When everybody who is asked later is asked too. */
+const atLast = new Date(8.64e15)
 
 /**
  * Null if these people can still give the approval together with the votes that count. Else one sentence that says
@@ -64,16 +71,41 @@ export function whyNobodyCan(
   approval: Voted,
   required: Requirement,
 ): string | null {
-  const able = people.filter((person) => voteRefusal(person, approval, required) === null)
-  const all = [...approving(approval.votes, approval, required), ...able]
+  const lacking = lackingNow(people, approval, required)
+  if (lacking === null) return null
+  for (const at of laterTimes(required.seats))
+    if (
+      lackingNow(
+        people.map((person) => ({ ...person, at })),
+        approval,
+        required,
+      ) === null
+    )
+      return `nobody can give it before ${shownTime(at)}, when ${nextWords(required, at)} is asked too`
+  return lacking
+}
+
+const shownTime = (at: Date): string => `${at.toISOString().slice(0, 19)}Z`
+
+const nextWords = ({ seats }: Requirement, at: Date): string => {
+  const isNext = (later: HeldLater): boolean => new Date(later.at).getTime() === at.getTime()
+  const next = seats.flatMap(({ also = [] }) => also.filter(isNext))
+  return list([...new Set(next.map(laterWords))], 'and')
+}
+
+function lackingNow(people: readonly Voter[], approval: Voted, required: Requirement): string | null {
+  const voted = new Set(approval.votes.map(({ user_id }) => user_id))
+  const able = people.filter(
+    (person) => !voted.has(person.user_id) && voteRefusal(person, approval, required) === null,
+  )
+  const all = onceEach([...approving(approval.votes, approval, required), ...able])
   const filled = fillSeats(required.seats, all)
   const empty = required.seats.flatMap((seat, index) => {
     const missing = seat.count - (filled[index] ?? 0)
     return missing > 0 ? [{ ...seat, count: missing }] : []
   })
-  const number = new Set(all.map(({ user_id }) => user_id)).size
-  if (empty.length === 0 && number >= required.needed) return null
-  const lacks = empty.length === 0 ? `${required.needed - number} more` : seatWords(empty)
+  if (empty.length === 0 && all.length >= required.needed) return null
+  const lacks = empty.length === 0 ? `${required.needed - all.length} more` : seatWords(empty)
   const remedies = [
     ...(empty.every(isRole) ? ['give more people a role that decides'] : []),
     ...(empty.some((seat) => !isRole(seat)) ? ['add members to the group'] : []),

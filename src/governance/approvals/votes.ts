@@ -1,22 +1,27 @@
 import { sql } from 'kysely'
+import { holderOfVote } from '../../db/queries/approvals.ts'
 import type { Reading } from '../context.ts'
 
 export interface VoteView {
   readonly user_id: string
   readonly email: string
-  /** Those that the approval asks, and that the voter is in since before the vote. */
+  /** Those that the approval asks, and that the voter, or whom they vote for, is in since before the vote. */
   readonly groups: readonly string[]
   readonly decision: 'approve' | 'reject'
   readonly comment: string
   readonly changes_requested: boolean
+  /** The absent person by whose right they voted; null: by their own. */
+  readonly for: { readonly user_id: string; readonly email: string } | null
   readonly at: string
 }
 
-/** A person who joined a group later did not vote for it. */
+/** A person who joined a group later did not vote for it, nor one whose group was asked later. */
 const groupsOfVote = sql<string[]>`array(
-  select distinct seat->>'group' from approvals a, jsonb_array_elements(a.seats) seat
-  join group_members m on m.group_id = seat->>'id'
-  where a.id = v.approval_id and m.user_id = v.user_id and m.added_at <= v.at order by 1)`.as('groups')
+  select distinct asked.who->>'group' from approvals a cross join jsonb_array_elements(a.seats) seat
+    cross join lateral (select seat as who union all select l from jsonb_array_elements(seat->'also') l
+                        where (l->>'at')::timestamptz <= v.at) as asked
+    join group_members m on m.group_id = asked.who->>'id'
+  where a.id = v.approval_id and m.user_id = ${holderOfVote} and m.added_at <= v.at order by 1)`.as('groups')
 
 /** By the id of the approval, the earliest vote first. */
 export async function readVotes(
@@ -27,6 +32,7 @@ export async function readVotes(
   const votes = await context.db
     .selectFrom('approval_votes as v')
     .innerJoin('users as u', 'u.id', 'v.user_id')
+    .leftJoin('users as absent', 'absent.id', 'v.for_user')
     .select([
       'v.approval_id',
       'v.user_id',
@@ -35,14 +41,20 @@ export async function readVotes(
       'v.comment',
       'v.changes_requested',
       'v.at',
+      'v.for_user',
+      'absent.email as absent_email',
     ])
     .select(groupsOfVote)
     .where('v.approval_id', 'in', approvalIds)
     .orderBy('v.at')
     .execute()
-  const views = votes.map(({ approval_id, at, ...vote }) => ({
+  const views = votes.map(({ approval_id, at, for_user, absent_email: email, ...vote }) => ({
     approval_id,
-    view: { ...vote, at: at.toISOString() },
+    view: {
+      ...vote,
+      for: for_user === null || email === null ? null : { user_id: for_user, email },
+      at: at.toISOString(),
+    },
   }))
   return new Map(
     approvalIds.map((id) => [

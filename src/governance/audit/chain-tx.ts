@@ -12,7 +12,7 @@ import {
 import type { GrantedRun } from '../../db/queries/runs.ts'
 import type { PipelinedTransaction, Statement } from '../../db/connect.ts'
 import type { Database } from '../../db/schema/index.ts'
-import type { NoticeKind } from '../../db/schema/notifications.ts'
+import type { NoticeKind, NoticesTable } from '../../db/schema/notifications.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type EntryDraft, type SealedEntry } from './entry.ts'
 import type { SignEntry } from './entry-macs.ts'
 import type { LoadedPolicy } from './policy-cache.ts'
@@ -69,7 +69,7 @@ export class ChainTx implements ChainReader {
   #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
   readonly #outbox: EngineMessage[] = []
-  readonly #notices = new Map<string, NoticeKind>()
+  readonly #notices = new Map<string, Pick<NoticesTable, 'kind' | 'subject' | 'due_at'>>()
   readonly #published: Insertable<Database['webhook_events']>[] = []
 
   constructor(
@@ -153,9 +153,9 @@ export class ChainTx implements ChainReader {
     this.outboxWritten = true
   }
 
-  /** A change that may cause messages. `subject` is an approval, a run or a call (`RUN/STEP/ITEM`). */
-  notice(kind: NoticeKind, subject: string): void {
-    this.#notices.set(subject, kind)
+  /** A change that may cause messages. `subject` is an approval, a run, a person or a call (`RUN/STEP/ITEM`). */
+  notice(kind: NoticeKind, subject: string, dueAt: Date | null = null): void {
+    this.#notices.set(`${subject} ${dueAt?.getTime()}`, { kind, subject, due_at: dueAt })
   }
 
   /** After the commit, by default to all that subscribe. Returns the message's id; null without a webhook. */
@@ -190,9 +190,9 @@ export class ChainTx implements ChainReader {
     if (this.#outbox.length > 0) parts.push(insertMessages(this.#outbox))
     if (this.#notices.size > 0)
       parts.push(sql`noticed as (
-        insert into notices (organization_id, kind, subject)
-        select ${this.organizationId}, * from unnest(${[...this.#notices.values()]}::text[],
-                                                     ${[...this.#notices.keys()]}::text[])
+        insert into notices (organization_id, kind, subject, due_at)
+        select ${this.organizationId}, * from json_to_recordset(${JSON.stringify([...this.#notices.values()])}::json)
+          as n(kind text, subject text, due_at timestamptz)
       )`)
     if (this.#published.length > 0) parts.push(insertWebhookEvents(this.#published))
     void this.send(sql`

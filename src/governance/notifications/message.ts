@@ -4,7 +4,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace, NotificationState } from '../../db/schema/notifications.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { codeEvent, readClaim, testEvent, type SentClaim } from './claims.ts'
-import { isTold, type Person } from './recipients.ts'
+import { forAbsent, isTold, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /** With its subjects, as they were when it was read. */
@@ -53,6 +53,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
     ])
     .select(['n.place', 'n.shown_hash', 'n.recipient', 'o.settings', 'm.role', 'm.slack_account', 'u.email'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
+    .select(forAbsent.as('for_absent'))
     .select(sql<number | null>`extract(epoch from clock_timestamp() - n.intent_at)::float8`.as('ago'))
     .where('n.id', '=', id)
     .executeTakeFirst()
@@ -86,6 +87,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
             email: row.email,
             role: row.role,
             groups: row.groups,
+            forAbsent: row.for_absent,
             slackAccount: row.slack_account,
           },
     settings: readSettings(row.settings),

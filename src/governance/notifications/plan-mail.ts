@@ -2,18 +2,13 @@ import { sql, type Transaction } from 'kysely'
 import { usualMailDelay } from '../../contract/mail-delay.ts'
 import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import type { Role } from '../../policy/types.ts'
 import type { Config } from '../../shared/config.ts'
 import type { NewNotification, Planner } from './plan.ts'
-import { isTold, mayBeAsked, mostRecipients } from './recipients.ts'
+import { forAbsent, isReminded, isTold, mayBeAsked, mostRecipients, type Person } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
 /** Can get mails, after the chosen delay. */
-export interface Reader {
-  readonly userId: string
-  readonly email: string
-  readonly role: Role
-  readonly groups: readonly string[]
+export interface Reader extends Omit<Person, 'slackAccount'> {
   readonly delaySeconds: number
   /** null for UTC. */
   readonly timeZone: string | null
@@ -29,6 +24,7 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
     )
     .select(['m.user_id as userId', 'u.email', 'm.role', 'u.time_zone as timeZone'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
+    .select(forAbsent.as('forAbsent'))
     .select(sql<number>`coalesce(p.delay_seconds, ${usualMailDelay})`.as('delaySeconds'))
     .where('m.organization_id', '=', organizationId)
     .where(mayBeAsked)
@@ -46,7 +42,7 @@ const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
     : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
 
 /**
- * A first mail after the chosen delay, and a reminder before the expiry, to each person who can decide, and to owners if nobody can. None without a
+ * A first mail after the chosen delay, and reminders when the rule says so and before the expiry, to each person who can decide, and to owners if nobody can. None without a
  * mail server, or with `mail_approval_notifications` off. A due mail is sent only if its subject still waits
  * (send-mail.ts).
  */
@@ -61,11 +57,16 @@ export const planMail =
       readers
         .filter((reader) => isTold(reader, subject, settings))
         .slice(0, mostRecipients)
-        .flatMap((reader) => mailsTo(reader, subject, now)),
+        .flatMap((reader) => mailsTo(reader, subject, now, isReminded(reader, subject, settings))),
     )
   }
 
-function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number): NewNotification[] {
+function mailsTo(
+  { userId, delaySeconds }: Reader,
+  subject: Subject,
+  now: number,
+  isReminded: boolean,
+): NewNotification[] {
   const first = subject.createdAt.getTime() + delaySeconds * 1_000
   const reminder = reminderAt(subject)
   const row = (event: string, at: number): NewNotification => ({
@@ -80,8 +81,11 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })
   const news = row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first)
-  if (reminder === null) return [news]
+  // Whose first mail comes later than the rule's reminder needs no reminder.
+  const again =
+    isReminded && first <= (subject.remindAt?.getTime() ?? 0) ? [row('approval.asked_again', now)] : []
+  if (reminder === null) return [news, ...again]
   const last = row('approval.reminder', reminder)
   // A reminder that is due no later replaces the first mail.
-  return first < reminder ? [news, last] : [last]
+  return first < reminder ? [news, ...again, last] : [last]
 }

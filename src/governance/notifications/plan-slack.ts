@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 import type { Changed, NewNotification, Organization } from './plan.ts'
-import { isTold, mostRecipients, readPeople, type Person } from './recipients.ts'
+import { isReminded, isTold, mostRecipients, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 
 /** More items of a step share one message for each person. */
@@ -25,7 +25,12 @@ export async function planSlack(
       ? linked
           .filter((person) => isTold(person, subject, settings))
           .slice(0, mostRecipients)
-          .map((person) => rowOf(waitingEvent(subject), subject, person))
+          .flatMap((person) => [
+            rowOf(waitingEvent(subject), subject, person),
+            ...(isReminded(person, subject, settings)
+              ? [rowOf('approval.asked_again', subject, person)]
+              : []),
+          ])
       : linked
           .filter(({ userId }) => userId === subject.requestedBy && subject.kind === 'approval')
           .map((person) => rowOf('approval.decided', subject, person)),

@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { sql, type Selectable, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { dropUnsentMails } from '../../db/queries/notifications/mails.ts'
 import {
@@ -7,7 +7,12 @@ import {
   touchMessages,
 } from '../../db/queries/notifications/messages.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
-import type { NoticeKind, MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
+import type {
+  NoticeKind,
+  NoticesTable,
+  MessageKind,
+  NotificationChannel,
+} from '../../db/schema/notifications.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import type { SparseLog } from '../../shared/log.ts'
@@ -32,7 +37,9 @@ export async function planNotifications(
   planners: readonly Planner[],
 ): Promise<number> {
   const { rows } = await sql<{ organization_id: string }>`
-    select distinct organization_id from notices limit ${mostOrganizations}`.execute(context.db)
+    select distinct organization_id from notices where ${isDue} limit ${mostOrganizations}`.execute(
+    context.db,
+  )
   let planned = 0
   for (const { organization_id: id } of rows)
     planned += await planFor(context.db, id, planners).catch((error: unknown) => {
@@ -53,11 +60,12 @@ function planFor(db: Db, organizationId: string, planners: readonly Planner[]): 
       await sql`select pg_advisory_xact_lock(hashtextextended(${`notices ${organizationId}`}, 0))`.execute(
         trx,
       )
-      const { rows: notices } = await sql<{ kind: NoticeKind; subject: string }>`
+      const { rows: notices } = await sql<Notice>`
         delete from notices where id in (
-          select id from notices where organization_id = ${organizationId} order by id limit ${mostNotices})
-        returning kind, subject`.execute(trx)
+          select id from notices where organization_id = ${organizationId} and ${isDue} order by id limit ${mostNotices})
+        returning kind, subject, due_at`.execute(trx)
       if (notices.length === 0) return 0
+      await noticeAllWaiting(trx, organizationId, notices)
       const changed = await readChanged(trx, organizationId, notices)
       const organization = { id: organizationId, settings: await readGovernance(trx, organizationId) }
       const wanted = []
@@ -70,10 +78,32 @@ function planFor(db: Db, organizationId: string, planners: readonly Planner[]): 
   )
 }
 
+/** When an absence has begun, the deputy is asked for everything that waits. Later passes do it. */
+async function noticeAllWaiting(
+  trx: Transaction<Database>,
+  organizationId: string,
+  notices: readonly Notice[],
+): Promise<void> {
+  if (!notices.some(({ kind }) => kind === 'absence')) return
+  await sql`
+    insert into notices (organization_id, kind, subject)
+    select organization_id, 'approval', id from approvals
+    where organization_id = ${organizationId} and status = 'pending'`.execute(trx)
+}
+
+type Notice = Pick<Selectable<NoticesTable>, 'kind' | 'subject' | 'due_at'>
+
+const isDue = sql<boolean>`(due_at is null or due_at <= clock_timestamp())`
+
+/** What was planned ahead is of use only while the approval waits: its end was told when it came. */
+const isOfUse = (subject: Subject, notices: readonly Notice[]): boolean =>
+  subject.state === 'waits' ||
+  notices.some((notice) => notice.subject === subject.id && notice.due_at === null)
+
 async function readChanged(
   trx: Transaction<Database>,
   organizationId: string,
-  notices: readonly { readonly kind: NoticeKind; readonly subject: string }[],
+  notices: readonly Notice[],
 ): Promise<Changed> {
   const ids = (kind: NoticeKind): string[] => [
     ...new Set(notices.filter((notice) => notice.kind === kind).map(({ subject }) => subject)),
@@ -97,7 +127,9 @@ async function readChanged(
   for (const id of calls) wanted.set(id, { id, round: null })
   for (const { subject: id, round } of told) wanted.set(`${id} ${round}`, { id, round })
   const callSubjects = await readCallSubjects(trx, organizationId, [...wanted.values()])
-  const approvals = await readApprovalSubjects(trx, organizationId, ids('approval'))
+  const approvals = (await readApprovalSubjects(trx, organizationId, ids('approval'))).filter((subject) =>
+    isOfUse(subject, notices),
+  )
   return { subjects: [...approvals, ...onceEach(callSubjects)], runs }
 }
 

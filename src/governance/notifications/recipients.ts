@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { groupsOfPerson } from '../../db/queries/approvals.ts'
+import { groupsOfPerson, rightsOfAbsent } from '../../db/queries/approvals.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import {
@@ -8,8 +8,11 @@ import {
   mayDecide,
   requirementOf,
   type FirstPeople,
+  type Rights,
   type VoteSettings,
+  type Voter,
 } from '../approvals/requirement.ts'
+import { allRights } from '../approvals/rights.ts'
 import type { Subject } from './subjects.ts'
 
 /** A member who may get messages. */
@@ -19,6 +22,8 @@ export interface Person {
   readonly role: Role
   /** Ids. */
   readonly groups: readonly string[]
+  /** Of those whose deputy the person is now. */
+  readonly forAbsent: readonly Rights[]
   /** null if none is linked. */
   readonly slackAccount: string | null
 }
@@ -26,11 +31,15 @@ export interface Person {
 /** For one subject. */
 export const mostRecipients = 200
 
-/** SQL: admins, owners and members of groups, of the membership `m`. */
+/** SQL: admins, owners, members of groups and deputies, of the membership `m`. */
 export const mayBeAsked = sql<boolean>`(m.role in ('admin', 'owner') or exists (
-  select from group_members g where g.organization_id = m.organization_id and g.user_id = m.user_id))`
+  select from group_members g where g.organization_id = m.organization_id and g.user_id = m.user_id) or exists (
+  select from absences ab where ab.organization_id = m.organization_id and ab.deputy = m.user_id))`
 
-/** Admins, owners, members of groups, and the members in `others`. */
+/** SQL: for the membership `m`, as `Person.forAbsent`. */
+export const forAbsent = rightsOfAbsent(sql`m.organization_id`, sql`m.user_id`, sql`clock_timestamp()`)
+
+/** Those who may be asked, and the members in `others`. */
 export async function readPeople(
   db: Db,
   organizationId: string,
@@ -41,6 +50,7 @@ export async function readPeople(
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['m.user_id', 'u.email', 'm.role', 'm.slack_account'])
     .select(groupsOfPerson(sql`m.organization_id`, sql`m.user_id`).as('groups'))
+    .select(forAbsent.as('forAbsent'))
     .where('m.organization_id', '=', organizationId)
     .where(sql<boolean>`not exists (select from service_accounts where id = m.user_id)`)
     .where((eb) => eb.or([mayBeAsked, eb('m.user_id', 'in', ['', ...others])]))
@@ -52,19 +62,37 @@ export async function readPeople(
     email: row.email,
     role: row.role,
     groups: row.groups,
+    forAbsent: row.forAbsent,
     slackAccount: row.slack_account,
   }))
 }
 
-type Asked = Pick<Person, 'userId' | 'role' | 'groups'>
-type Voted = Pick<Subject, 'kind' | 'terms' | 'requestedBy' | 'authors' | 'votes'>
+type Asked = Pick<Person, 'userId' | 'role' | 'groups' | 'forAbsent'>
+type Voted = Pick<Subject, 'kind' | 'terms' | 'requestedBy' | 'authors' | 'votes' | 'readAt'>
 
 /** By a vote on the approval that brings it nearer to its end, or by settling the unknown outcome. */
-export function canDecide({ userId, role, groups }: Asked, subject: Voted, settings: VoteSettings): boolean {
-  if (subject.kind === 'call') return mayDecide(role, 'admin')
+export function canDecide(
+  person: Asked,
+  subject: Voted,
+  settings: VoteSettings,
+  at = subject.readAt,
+): boolean {
+  if (subject.kind === 'call') return mayDecide(person.role, 'admin')
   const approval = { ...firstOf(subject), votes: subject.votes }
-  return isWanted({ user_id: userId, role, groups }, approval, requirementOf(subject.terms, settings))
+  const required = requirementOf(subject.terms, settings)
+  return allRights(person.userId, person, person.forAbsent, at).some((voter: Voter) =>
+    isWanted(voter, approval, required),
+  )
 }
+
+/** Those who are asked now, were asked before the reminder, and have not voted. */
+export const isReminded = (person: Asked, subject: Subject, settings: VoteSettings): boolean =>
+  subject.remindAt !== null &&
+  subject.remindAt <= subject.readAt &&
+  !hasVoted(person, subject) &&
+  [subject.readAt, new Date(subject.remindAt.getTime() - 1)].every((at) =>
+    canDecide(person, subject, settings, at),
+  )
 
 /** Owners also hear of an approval that nobody can give. */
 export const isTold = (

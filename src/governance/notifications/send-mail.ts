@@ -87,10 +87,10 @@ async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminde
     return
   }
   const later = first.createdAt.getTime() + reader.delaySeconds * 1_000
-  if (mail.event !== 'approval.reminder' && later > Date.now()) return postpone(db, mail, later)
+  if (!(mail.event in reminding) && later > Date.now()) return postpone(db, mail, later)
   const text = mailAbout(first, {
     count: asked.length,
-    isReminder: mail.event === 'approval.reminder',
+    reminds: reminding[mail.event] ?? null,
     base: publicBase(config),
     settings: present,
     timeZone: reader.timeZone,
@@ -165,7 +165,7 @@ async function afterFailure(db: Db, { id, attempts }: DueMail, error: unknown): 
 /** Never has a parameter of a call. Above one item, its link leads to their run. */
 export function mailAbout(
   subject: Subject,
-  { count, isReminder, base, settings, timeZone }: MailOptions,
+  { count, reminds, base, settings, timeZone }: MailOptions,
 ): Omit<ServiceMail, 'to'> {
   const lines = [
     ...named('Tool', subject.tool),
@@ -190,9 +190,9 @@ export function mailAbout(
       what: subject.asks === 'run' ? 'run' : subject.agentName === null ? 'call' : 'agent',
       tool: subject.tool,
       count,
-      isReminder,
+      isReminder: reminds !== null,
     }),
-    text: mailText`${firstLine(subject, isReminder)}
+    text: mailText`${firstLine(subject, reminds)}
 
 ${lines}
 
@@ -206,7 +206,8 @@ ${MailText.link(base, accountPath)}
 
 interface MailOptions {
   readonly count: number
-  readonly isReminder: boolean
+  /** Of what: that it expires soon, or only that it waits. null for a first mail. */
+  readonly reminds: 'expiry' | 'waiting' | null
   /** The address of the console. */
   readonly base: string
   readonly settings: VoteSettings
@@ -216,13 +217,19 @@ interface MailOptions {
 
 const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
 
-function firstLine({ kind, asks }: Subject, isReminder: boolean): MailText {
+const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
+  'approval.reminder': 'expiry',
+  'approval.asked_again': 'waiting',
+}
+
+function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): MailText {
   if (kind === 'call')
     return mailText`Nobody can know whether this call took effect. Please say what became of it.`
   const what = asks === 'run' ? mailText`A whole run` : mailText`This`
-  return isReminder
+  if (reminds === null) return mailText`${what} waits for your decision.`
+  return reminds === 'expiry'
     ? mailText`${what} still waits for your decision, and expires soon.`
-    : mailText`${what} waits for your decision.`
+    : mailText`${what} still waits for your decision.`
 }
 
 function votesLine(subject: Subject, settings: VoteSettings): MailText[] {

@@ -63,6 +63,10 @@ export interface Subject {
   /** Empty for a call. */
   readonly votes: readonly VoteWithRole[]
   readonly createdAt: Date
+  /** When those who have not voted are reminded. null for a call. */
+  readonly remindAt: Date | null
+  /** By the database's clock. */
+  readonly readAt: Date
   readonly expiresAt: Date | null
   /** Mail addresses. */
   readonly decidedBy: readonly string[]
@@ -121,6 +125,8 @@ function approvalSubject(row: ApprovalRow): Subject {
     cannotBeGiven: null,
     votes: row.votes,
     createdAt: row.created_at,
+    remindAt: row.remind_at,
+    readAt: row.read_at,
     expiresAt: row.expires_at,
     decidedBy: state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : [],
     path: `/console/approvals/${row.id}`,
@@ -184,6 +190,8 @@ function callSubject(row: CallRow & { round: number }): Subject {
     cannotBeGiven: null,
     votes: [],
     createdAt: row.sent_at ?? row.created_at,
+    remindAt: null,
+    readAt: row.read_at,
     expiresAt: null,
     decidedBy: [],
     path: `/console/runs/${row.run_id}`,

@@ -2,6 +2,7 @@ import { sql, type Selectable } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { violates } from '../../db/errors.ts'
+import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
 import { namersOfGroup } from '../../db/queries/people.ts'
 import type { GroupsTable } from '../../db/schema/identity.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -35,6 +36,7 @@ interface GroupMember {
   readonly role: Role
   readonly added_by: string
   readonly added_at: string
+  readonly absence: Absence | null
 }
 
 export type GroupDetail = GroupView & { readonly members: readonly GroupMember[] }
@@ -73,6 +75,7 @@ export async function readGroup(db: Db, organizationId: string, id: string): Pro
       join.onRef('s.organization_id', '=', 'm.organization_id').onRef('s.user_id', '=', 'm.user_id'),
     )
     .select(['m.user_id', 'u.email', 's.role', 'm.added_by', 'm.added_at'])
+    .select(absenceColumn.as('absence'))
     .where('m.group_id', '=', id)
     .orderBy('u.email')
     .execute()
@@ -252,7 +255,10 @@ async function refuseNamed(tx: ChainTx, name: string): Promise<void> {
 }
 
 /** Ids of members, by the id or the address in lower case that names them. */
-async function peopleNamed(tx: ChainTx, named: readonly string[]): Promise<ReadonlyMap<string, string>> {
+export async function peopleNamed(
+  tx: ChainTx,
+  named: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
   const wanted = new Set(named.map((each) => each.toLowerCase()))
   const rows = await tx.trx
     .selectFrom('memberships as m')
@@ -276,7 +282,7 @@ async function personNamed(tx: ChainTx, named: string): Promise<string> {
   return found
 }
 
-const noMember = (named = ''): string =>
+export const noMember = (named = ''): string =>
   `\`${named}\` is not a member of the organization: give the id or mail address of a member, or invite the person first`
 
 const insertMembers = (tx: ChainTx, by: string, id: string, people: readonly string[]) =>

@@ -1,5 +1,6 @@
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { sql } from 'kysely'
+import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
 import { slackProblem } from '../../db/queries/notifications/problems.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
@@ -26,6 +27,7 @@ export interface MemberView {
   readonly slack_problem: string | null
   readonly company_sign_in: boolean
   readonly joined_at: string
+  readonly absence: Absence | null
 }
 
 export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
@@ -46,6 +48,7 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
       sql<boolean>`exists (select from sign_in_identities i
         where i.organization_id = m.organization_id and i.user_id = m.user_id)`.as('company_sign_in'),
     )
+    .select(absenceColumn.as('absence'))
     .where('m.organization_id', '=', caller.organizationId)
     .where(sql<boolean>`not ${isServiceAccount(sql`u.id`)}`)
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')

@@ -259,11 +259,14 @@ async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: Sa
 /** Nobody could fill such a seat. */
 function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody): void {
   if (!('verdict' in body)) return
-  const { approver, approvers = [] } = body
+  const { approver, approvers = [], escalate = [] } = body
   const named = [
     ...(typeof approver === 'object' ? [['approver.group', approver.group] as const] : []),
     ...approvers.flatMap((seat, index) =>
       'group' in seat ? [[`approvers.${index}.group`, seat.group] as const] : [],
+    ),
+    ...escalate.flatMap(({ to }, index) =>
+      typeof to === 'object' ? [[`escalate.${index}.to.group`, to.group] as const] : [],
     ),
   ]
   const [path, name] = named.find(([, group]) => !policy.groups.has(group)) ?? []

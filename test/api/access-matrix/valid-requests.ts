@@ -108,6 +108,12 @@ const aGroup = (status: number, body?: object): ValidRequest =>
   aboutA('group')(status, (world) => world.group(), body)
 const aToolName = (): string => `mcp__s__${newId('rule').toLowerCase()}`
 
+const anAbsence = async (world: World) => ({
+  from: new Date().toISOString(),
+  until: new Date(Date.now() + 60_000).toISOString(),
+  deputy: await world.anotherMember(),
+})
+
 /** The only credential that is accepted without asking a service. */
 const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
 
@@ -123,6 +129,13 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /me': of(200),
   'GET /me/notifications': of(200),
   'PUT /me/notifications': sends(200, () => ({ mail: true, delay_seconds: 60 })),
+  'GET /me/absence': of(200),
+  'PUT /me/absence': of(200, async (world) => ({ body: await anAbsence(world) })),
+  'DELETE /me/absence': of(204, async (world) => {
+    const path = `/me/absence?organization_id=${world.organizationId}`
+    await world.send(world.sender, 'PUT', path, await anAbsence(world))
+    return {}
+  }),
   'GET /scopes': of(200),
 
   'POST /organizations': sends(201, () => ({ name: 'O' })),

@@ -18,6 +18,7 @@ const textOf = (page: string) => readFileSync(join(root, page), 'utf8')
 test.each([
   ['docs/people-and-keys.md', ['', '']],
   ['docs/groups.md', ['']],
+  ['docs/escalation.md', ['']],
   ['docs/values.md', ['']],
   ['docs/policies.md', ['']],
   ['docs/reference/quotas.md', ['']],

@@ -213,6 +213,26 @@ async function mailOfAdmin(world: World, preferences: object, isExpected: boolea
   return stateOf('admin')
 }
 
+/** What the admin says of their absence, for which the owner is the deputy by default. */
+async function absence(world: World, over: object) {
+  const [from, until] = [0, 1].map((days) => new Date(Date.now() + days * 86_400_000).toISOString())
+  const body = { from, until, deputy: world.people.owner.userId, ...over }
+  return (await world.ok('admin', 'PUT', '/me/absence', body)).absence
+}
+const inDays = (days: number): string =>
+  new Date(Math.floor(Date.now() / 86_400_000 + days) * 86_400_000).toISOString()
+const times = [inDays(-2), inDays(-1)] as const
+const ends = [inDays(2), inDays(3)] as const
+
+export const absenceProofs: Proofs = {
+  from: proof(times, times, async (world, from) => (await absence(world, { from })).from),
+  until: proof(ends, ends, async (world, until) => (await absence(world, { until })).until),
+  deputy: proof(['owner', 'member'], [true, false], async (world, who) => {
+    const { deputy } = await absence(world, { deputy: world.people[who as 'owner' | 'member'].userId })
+    return deputy.user_id === world.people.owner.userId
+  }),
+}
+
 export const mailPreferenceProofs: Proofs = {
   mail: proof([true, false], ['sent', null], (world, mail) =>
     mailOfAdmin(world, { mail, delay_seconds: 0 }, mail),

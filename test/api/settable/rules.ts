@@ -155,6 +155,28 @@ export const ruleProofs: Proofs = {
   expires_after_seconds: proof([0, 60], [true, false], async (world, expires_after_seconds, way) => {
     return (await heldCall(world, { expires_after_seconds }, way)).before.expires_at === null
   }),
+  remind_after_seconds: proof([60, 90], [60, 90], async (world, remind_after_seconds, way) => {
+    const { before } = await heldCall(world, { remind_after_seconds }, way)
+    const { rows } = await world.api.stack.context.pool.query(
+      'select due_at from notices where subject = $1 and due_at is not null',
+      [before.id],
+    )
+    return (rows[0].due_at.getTime() - Date.parse(before.created_at)) / 1_000
+  }),
+  'escalate[].after_seconds': proof([60, 90], [60, 90], async (world, after_seconds, way) => {
+    const { before } = await heldCall(world, { escalate: [{ after_seconds, to: 'owner' }] }, way)
+    return (Date.parse(before.approvers[0].also[0].at) - Date.parse(before.created_at)) / 1_000
+  }),
+  'escalate[].to': proof(['admin', 'owner'], ['admin', 'owner'], async (world, to, way) => {
+    await withGroups(world)
+    const body = { approver: { group: 'legal' }, escalate: [{ after_seconds: 60, to }] }
+    return (await heldCall(world, body, way)).before.approvers[0].also[0].role
+  }),
+  'escalate[].to.group': proof(['finance', 'legal'], ['finance', 'legal'], async (world, group, way) => {
+    await withGroups(world)
+    const body = { escalate: [{ after_seconds: 60, to: { group } }] }
+    return (await heldCall(world, body, way)).before.approvers[0].also[0].group
+  }),
 }
 
 const tool = 'mcp__s__get_it'

@@ -50,6 +50,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /tools/{name}/connect': services.connectionProofs,
   'PATCH /connections/{id}': services.connectionProofs,
   'PUT /me/notifications': people.mailPreferenceProofs,
+  'PUT /me/absence': people.absenceProofs,
   'PUT /organizations/{id}/members/{user}/accounts/slack': people.slackAccountProofs,
   'POST /files': services.fileProofs,
 }

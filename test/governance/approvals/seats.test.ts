@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
+  bestOf,
   countingVotes,
   fillSeats,
   isWanted,
@@ -11,18 +12,27 @@ import {
   type VoteWithRole,
 } from '../../../src/governance/approvals/requirement.ts'
 import { whyNobodyCan } from '../../../src/governance/approvals/voters.ts'
-import { coverSeats, seatWords, strictest, type HeldSeat } from '../../../src/policy/seats.ts'
+import { coverSeats, seatWords, strictest, type HeldLater, type HeldSeat } from '../../../src/policy/seats.ts'
 import type { Role } from '../../../src/policy/types.ts'
 
 const group = (name: string, count = 1): HeldSeat => ({ group: name, id: `grp_${name}`, count })
 const role = (name: 'admin' | 'owner', count = 1): HeldSeat => ({ role: name, count })
 const first = { requested_by: 'usr_asker', authors: ['usr_author'] }
 
-/** `ann member finance legal`: a person with this role, in these groups. */
+const later = (at: number) => new Date(at * 1_000).toISOString()
+
+/**
+ * `ann member finance legal`: a person with this role, in these groups. `ann/bob`: Ann, with the rights of Bob, who is
+ * away. `ann@9`: at the second 9, else at 0.
+ */
 function person(text: string): Voter {
-  const [name = '', has = '', ...groups] = text.split(' ')
+  const [who = '', has = '', ...groups] = text.split(' ')
+  const [voter = '', at = '0'] = who.split('@')
+  const [name = '', absent] = voter.split('/')
   return {
     user_id: `usr_${name}`,
+    for_user: absent === undefined ? null : `usr_${absent}`,
+    at: later(Number(at)),
     role: has === 'gone' ? null : (has as Role),
     groups: groups.map((each) => `grp_${each}`),
   }
@@ -31,6 +41,11 @@ const votes = (...texts: readonly string[]): VoteWithRole[] =>
   texts.map((text) => ({ ...person(text), decision: 'approve' }))
 
 const both = [group('finance'), group('legal')]
+/** Legal is asked too after nine seconds. */
+const escalated: HeldSeat = {
+  ...group('finance'),
+  also: [{ group: 'legal', id: 'grp_legal', at: later(9) }],
+}
 const needs = (seats: readonly HeldSeat[], needed = 0, allowSelfApproval = false): Requirement => ({
   seats,
   needed: Math.max(
@@ -72,6 +87,44 @@ describe('the votes that are missing', () => {
       0,
     ],
     ['more people, and one seat is empty', needs(both, 2), ['ann member finance', 'cy member finance'], 1],
+    ['who is asked later, before', needs([escalated]), ['bob member legal'], 1],
+    ['who is asked later, when they are', needs([escalated]), ['bob member legal@9'], 1],
+    ['who is asked later, then', needs([escalated]), ['bob@9 member legal'], 0],
+    ['who is asked first, then too', needs([escalated]), ['ann@9 member finance'], 0],
+    [
+      'one of each, when both groups may fill a seat',
+      needs([escalated, group('legal')]),
+      ['bob@9 member legal'],
+      1,
+    ],
+    [
+      'two of one group, when it may fill both',
+      needs([escalated, group('legal')]),
+      ['bob@9 member legal', 'cy@9 member legal'],
+      0,
+    ],
+    ['a deputy', needs([group('finance')]), ['dan/ann viewer finance'], 0],
+    [
+      'a deputy whose absence covers the vote no more',
+      needs([group('finance')]),
+      ['dan/ann gone finance'],
+      1,
+    ],
+    [
+      'a deputy and the absent person are one vote',
+      needs([group('finance', 2)]),
+      ['dan/ann member finance', 'ann member finance'],
+      1,
+    ],
+    [
+      'two deputies of two people',
+      needs([group('finance', 2)]),
+      ['dan/ann member finance', 'eve/bob member finance'],
+      0,
+    ],
+    ['a deputy of the requester', needs([group('finance')]), ['dan/asker member finance'], 1],
+    ['a deputy who is the requester', needs([group('finance')]), ['asker/ann member finance'], 1],
+    ['a deputy of an author', needs([group('finance')]), ['dan/author member finance'], 1],
     ['a group that does not exist', needs([{ group: 'gone', id: null, count: 1 }]), ['ann owner'], 1],
   ]
   test.each(rows)('%s', (_name, required, cast, missing) => {
@@ -110,6 +163,28 @@ test('why nobody can give it, and what to do', () => {
   expect(why(['ann member finance'], needs([group('finance')], 2))).toMatch(/it lacks 1 more\. /)
 })
 
+test('nobody can give it before others are asked', () => {
+  const why = (people: readonly string[]) =>
+    whyNobodyCan(people.map(person), { ...first, votes: [] }, needs([escalated]))
+  expect(why(['bob member legal'])).toBe(
+    'nobody can give it before 1970-01-01T00:00:09Z, when a member of `legal` is asked too',
+  )
+  expect(why(['cy member'])).toMatch(/it lacks 1 member of `finance`/)
+})
+
+test('of several rights, a person votes by those that are wanted', () => {
+  const rights = [
+    person('dan member finance'),
+    person('dan/ann member legal'),
+    person('dan/asker admin'),
+  ] as const
+  const by = (...cast: readonly string[]) =>
+    bestOf(rights, { ...first, votes: votes(...cast) }, needs(both)).for_user
+  expect(by()).toBeNull()
+  expect(by('bob member finance')).toBe('usr_ann')
+  expect(by('bob member finance', 'ann member legal')).toBeNull()
+})
+
 test('the words for who decides', () => {
   expect(seatWords([role('owner', 2)])).toBe('an owner')
   expect(seatWords([role('admin', 2)], 'counted')).toBe('2 admins or owners')
@@ -129,7 +204,7 @@ test('a stored approval without groups is one seat of its role, for as many peop
 
 /* Compared with all ways of giving each person at most one seat. */
 
-const someSeats = fc.array(
+const plainSeats = fc.array(
   fc.oneof(
     fc.record({
       role: fc.constantFrom('admin' as const, 'owner' as const),
@@ -141,15 +216,29 @@ const someSeats = fc.array(
   ),
   { minLength: 1, maxLength: 4 },
 )
+const someLater = fc.uniqueArray(
+  fc
+    .record({ name: fc.constantFrom('a', 'b', 'owner'), at: fc.integer({ min: 1, max: 3 }) })
+    .map(({ name, at }) =>
+      name === 'owner'
+        ? { role: 'owner' as const, at: later(at) }
+        : { group: name, id: `grp_${name}`, at: later(at) },
+    ),
+  { maxLength: 2, selector: (each) => ('role' in each ? '' : each.group) },
+)
+const someSeats = fc
+  .tuple(plainSeats, fc.array(someLater, { maxLength: 4 }))
+  .map(([seats, also]) => seats.map((seat, at): HeldSeat => ({ ...seat, also: also[at] ?? [] })))
 const somePeople = fc
   .array(
     fc.record({
       role: fc.constantFrom<Role>('viewer', 'member', 'admin', 'owner'),
       groups: fc.subarray(['grp_a', 'grp_b', 'grp_c']),
+      at: fc.integer({ min: 0, max: 4 }).map(later),
     }),
     { maxLength: 6 },
   )
-  .map((people) => people.map((each, index) => ({ ...each, user_id: `usr_${index}` })))
+  .map((people) => people.map((each, index) => ({ ...each, user_id: `usr_${index}`, for_user: null })))
 
 function mostFilled(seats: readonly HeldSeat[], people: readonly Voter[]): number {
   const [next, ...rest] = people
@@ -162,10 +251,12 @@ function mostFilled(seats: readonly HeldSeat[], people: readonly Voter[]): numbe
   }
   return most
 }
+const isOne = (voter: Voter, who: HeldSeat | HeldLater): boolean =>
+  'role' in who
+    ? voter.role === 'owner' || (voter.role === 'admin' && who.role === 'admin')
+    : voter.groups.includes(who.id ?? '')
 const fits = (voter: Voter, seat: HeldSeat): boolean =>
-  'role' in seat
-    ? voter.role === 'owner' || (voter.role === 'admin' && seat.role === 'admin')
-    : voter.groups.includes(seat.id ?? '')
+  isOne(voter, seat) || (seat.also ?? []).some((each) => each.at <= String(voter.at) && isOne(voter, each))
 
 test('as many seats are filled as any assignment can fill', () => {
   let rearranged = 0

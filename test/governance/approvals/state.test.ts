@@ -12,9 +12,17 @@ const before = '2026-03-01T11:59:59.999+00:00'
 const after = new Date('2026-03-01T12:00:00.001Z')
 const own = 'run_1/s/-1'
 
-const byAdmin: VoteWithRole = { user_id: 'usr_admin', decision: 'approve', role: 'admin', groups: [] }
-const byOwner: VoteWithRole = { user_id: 'usr_owner', decision: 'approve', role: 'owner', groups: [] }
-const byRequester: VoteWithRole = { user_id: 'usr_requester', decision: 'approve', role: 'admin', groups: [] }
+const vote = (user_id: string, role: 'admin' | 'owner'): VoteWithRole => ({
+  user_id,
+  for_user: null,
+  at: now,
+  decision: 'approve',
+  role,
+  groups: [],
+})
+const byAdmin = vote('usr_admin', 'admin')
+const byOwner = vote('usr_owner', 'owner')
+const byRequester = vote('usr_requester', 'admin')
 const one = (role: 'admin' | 'owner') => [{ role, count: 1 }]
 const oneAdmin: Requirement = { seats: one('admin'), needed: 1, allowSelfApproval: false }
 

@@ -452,6 +452,8 @@ describe('the words of every mail', () => {
     cannotBeGiven: `it lacks 1 member of \`${text}\``,
     votes: [],
     createdAt: new Date(0),
+    remindAt: null,
+    readAt: new Date(0),
     expiresAt: new Date(1e12),
     decidedBy: [],
     path: '/console/approvals/apr_1',
@@ -466,11 +468,11 @@ describe('the words of every mail', () => {
       subjectWith(text, { asks: 'step' }),
       subjectWith(text, { kind: 'call', asks: 'resolution' }),
     ].flatMap((subject) =>
-      [false, true].flatMap((isReminder) =>
+      ([null, 'expiry', 'waiting'] as const).flatMap((reminds) =>
         [1, 2, 3].map((count) =>
           mailAbout(subject, {
             count,
-            isReminder,
+            reminds,
             base,
             settings: readSettings({}),
             timeZone: 'Asia/Kolkata',

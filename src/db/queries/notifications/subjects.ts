@@ -3,7 +3,7 @@ import type { ApprovalKind, ApprovalStatus } from '../../../contract/status.ts'
 import type { Role, SideEffect } from '../../../policy/types.ts'
 import type { HeldSeat } from '../../../policy/seats.ts'
 import type { Risk } from '../../schema/runs.ts'
-import { groupsOfPerson } from '../approvals.ts'
+import { groupsOfPerson, joinHolder } from '../approvals.ts'
 
 export interface ApprovalRow {
   readonly id: string
@@ -30,9 +30,13 @@ export interface ApprovalRow {
   readonly approvals_needed: number
   readonly seats: readonly HeldSeat[] | null
   readonly created_at: Date
+  readonly remind_at: Date | null
   readonly expires_at: Date | null
+  readonly read_at: Date
   readonly votes: readonly {
     readonly user_id: string
+    readonly for_user: string | null
+    readonly at: string
     readonly email: string
     /** Now; null if the voter has left. */
     readonly role: Role | null
@@ -51,13 +55,12 @@ export const selectApprovalSubjects = (given: {
   select a.id, a.kind, a.status, ${given.isOver} as is_over, a.superseded_by, a.run_id,
     a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
     a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.seats,
-    a.created_at, a.expires_at,
-    coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', p.email, 'role', m.role,
+    a.created_at, a.remind_at, a.expires_at, clock_timestamp() as read_at,
+    coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'at', v.at, 'email', p.email, 'role', m.role,
                                                 'groups', ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)},
                                                 'decision', v.decision, 'changes_requested', v.changes_requested)
                               order by v.at)
-              from approval_votes v join users p on p.id = v.user_id
-                left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+              from approval_votes v join users p on p.id = v.user_id ${joinHolder(sql`a.organization_id`)}
               where v.approval_id = a.id), '[]') as votes
   from approvals a join users u on u.id = a.requested_by
     left join workflows w on w.id = a.workflow_id
@@ -84,6 +87,7 @@ export interface CallRow {
   readonly requester_email: string
   readonly sent_at: Date | null
   readonly created_at: Date
+  readonly read_at: Date
 }
 
 /** Each call in the attempt `rounds`, or in the newest if null. */
@@ -97,7 +101,7 @@ export const selectCallSubjects = (given: {
   select e.run_id, e.step_id, e.item_index, t.item_count, e.tool, d.side_effect, d.destination, e.state, e.attempt,
     coalesce(k.round, e.attempt) as round, e.resolved_outcome is not null as resolved,
     r.finished_at is not null as run_ended, w.name as workflow_name, e.labels, r.requested_by, r.requester_email,
-    e.sent_at, r.created_at
+    e.sent_at, r.created_at, clock_timestamp() as read_at
   from unnest(${given.runIds}::text[], ${given.stepIds}::text[],
               ${given.itemIndexes}::int[], ${given.rounds}::int[])
          as k(run_id, step_id, item_index, round)

@@ -3,7 +3,7 @@ import type { Database, Db } from '../../../db/schema/index.ts'
 import type { Context, Reading, Unsealing } from '../../context.ts'
 import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
-import type { Seat } from '../../../policy/seats.ts'
+import type { ShownSeat } from '../../../policy/seats.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
 import type { ValuesHidden } from '../../access/viewer.ts'
 import { DomainError, notFound } from '../../errors.ts'
@@ -65,7 +65,7 @@ export interface WaitingView {
   /** The lowest role that may decide. Null if only groups decide. */
   readonly approver: 'admin' | 'owner' | null
   /** All of them are needed, by different people. */
-  readonly approvers: readonly Seat[]
+  readonly approvers: readonly ShownSeat[]
   /** Why nobody can give the approval now, and what to do. */
   readonly cannot_be_given: string | null
   readonly since: string

@@ -155,12 +155,13 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
         vote.rule_name === waiting.rule_name &&
         vote.approver === terms.approver &&
         vote.approvals_needed === terms.approvals_needed &&
-        JSON.stringify(vote.seats) === asked,
+        JSON.stringify(vote.seats?.map(({ also: _, ...seat }) => seat) ?? null) === asked,
     ),
     ({ approval_id }) => approval_id,
   )
   const given = [...byApproval.values()].reduce(
-    (sum, cast) => sum + (cast[0] === undefined ? 0 : countingVotes(cast, cast[0], required)),
+    (sum, cast) =>
+      sum + (cast[0] === undefined ? 0 : countingVotes(cast, cast[0], requirementOf(cast[0], settings))),
     0,
   )
   const needed = required.needed * waiting.count

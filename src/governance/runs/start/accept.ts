@@ -23,7 +23,7 @@ import {
 } from '../../limits/run-quota.ts'
 import { refusedToRun, whyMayNotRun } from '../../access/groups.ts'
 import { covers } from '../../access/scopes.ts'
-import { pendingApproval, requirementFor, insertApprovals } from '../../approvals/records.ts'
+import { pendingApproval, requirementNow, insertApprovals } from '../../approvals/records.ts'
 import { noteUse } from '../../files/run-files.ts'
 import { announceRequest } from '../../approvals/moves.ts'
 import type { ApprovalTerms, RunGate } from './gate.ts'
@@ -253,8 +253,8 @@ function createRunApproval(
       rule_name: null,
       decision_id: null,
     },
-    requirementFor(terms.seats, tx.policy),
-    expiryOf(terms, context.config.runApprovalSeconds),
+    requirementNow(tx, terms),
+    { ...terms, expiresAfterSeconds: expiryOf(terms, context.config.runApprovalSeconds) },
   )
   const approval = {
     record,

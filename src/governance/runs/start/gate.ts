@@ -23,6 +23,7 @@ export interface ApprovalTerms {
   readonly needed: number
   /** Is null if the installation's setting applies. */
   readonly expiresAfterSeconds: number | null
+  readonly remindAfterSeconds: number | null
 }
 
 /** The strictest terms of all rules that require or may require an approval (docs/decisions/0095). */
@@ -34,6 +35,7 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
     needed: Math.max(settings.approval_threshold, peopleFor(terms.seats)),
     // A held call may wait for ever (0), but not a whole run: the installation's setting applies there.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
+    remindAfterSeconds: terms.remindAfterSeconds,
   }
 }
 

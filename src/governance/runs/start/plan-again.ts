@@ -1,4 +1,5 @@
 import type { ChainTx } from '../../audit/chain-tx.ts'
+import { noticeRequest } from '../../approvals/moves.ts'
 import { requirementFor, type ApprovalRecord } from '../../approvals/records.ts'
 import { requirementOf, storedSeats, termsToStore, type Requirement } from '../../approvals/requirement.ts'
 import { coverSeats, peopleFor, strictest } from '../../../policy/seats.ts'
@@ -68,7 +69,7 @@ export function requiredNow(
   policy: ChainTx['policy'],
 ): Requirement {
   const stored = requirementOf(approval, policy.settings)
-  const now = requirementFor(terms.seats, policy)
+  const now = requirementFor(terms.seats, policy, new Date(approval.created_at))
   const seats = strictest([...stored.seats, ...now.seats])
   return { ...stored, seats, needed: Math.max(stored.needed, terms.needed, peopleFor(seats)) }
 }
@@ -84,6 +85,7 @@ export async function tighten(
   const { seats, ...terms } = termsToStore(required)
   const set = { ...terms, seats: seats === null ? null : JSON.stringify(seats) }
   await tx.trx.updateTable('approvals').set(set).where('id', '=', approval.id).execute()
-  tx.notice('approval', approval.id)
-  return { ...approval, ...terms, seats }
+  const tightened = { ...approval, ...terms, seats }
+  noticeRequest(tx, tightened)
+  return tightened
 }

@@ -2,7 +2,7 @@ import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { kindOf } from '../../../steps/index.ts'
 import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
-import { roleOf, shownSeats, type Seat } from '../../../policy/seats.ts'
+import { roleOf, shownSeats, type ShownSeat } from '../../../policy/seats.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { RiskLevel, Verdict, JsonObject } from '../../../policy/types.ts'
 import { filesInput } from '../../../policy/templates.ts'
@@ -60,7 +60,7 @@ export interface RunApprovalPreview {
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
   /** Empty if no run would wait. */
-  readonly approvers: readonly Seat[]
+  readonly approvers: readonly ShownSeat[]
 }
 
 /** Records nothing. Throws `not_found`, or `validation_error` for a bad definition or bad inputs. */
