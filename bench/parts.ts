@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { waitForEnd } from '../src/api/wait.ts'
+import { waitForRun } from '../src/api/wait.ts'
 import { readRunFields } from '../src/governance/runs/read/run-parts.ts'
 import { createContext } from '../src/programs/create-context.ts'
 import { withPostgres } from './support/postgres.ts'
@@ -80,7 +80,7 @@ async function watch(
 
 /** Waits for the end of the run and reads its fields, as `execute?wait=` does. Returns the time when both are done. */
 async function answered(api: Sides['context'], { caller }: Sides, runId: string): Promise<number> {
-  await waitForEnd(api, runId, 30, new AbortController().signal)
+  await waitForRun(api, runId, 30, new AbortController().signal)
   await readRunFields(api, caller(), runId)
   return performance.now()
 }

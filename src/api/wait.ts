@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Db } from '../db/schema/index.ts'
 import type { Context, Changing } from '../governance/context.ts'
 import { runEnded } from '../contract/status.ts'
@@ -5,10 +6,10 @@ import type { Asker } from '../calls/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Until the run has ended, `seconds` have passed, or the signal aborts. Subscribes before the first read, so no change
+ * Until the run has ended or waits for a person, `seconds` have passed, or the signal aborts. Subscribes before the first read, so no change
  * is missed. Holds no database connection while it waits.
  */
-export async function waitForEnd(
+export async function waitForRun(
   context: Pick<Context, 'db' | 'notifier'>,
   runId: string,
   seconds: number,
@@ -16,7 +17,7 @@ export async function waitForEnd(
 ): Promise<void> {
   const wakeUps = subscribeTo(context, runId, AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]))
   try {
-    while (!(await hasEnded(context.db, runId)) && (await wakeUps.next())) {
+    while (!(await isOver(context.db, runId)) && (await wakeUps.next())) {
       // The run may have changed, so the loop reads it again.
     }
   } finally {
@@ -24,9 +25,18 @@ export async function waitForEnd(
   }
 }
 
-async function hasEnded(db: Db, runId: string): Promise<boolean> {
-  const row = await db.selectFrom('runs').select('status').where('id', '=', runId).executeTakeFirst()
-  return row === undefined || runEnded(row.status)
+async function isOver(db: Db, runId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('runs as r')
+    .select('r.status')
+    .select(
+      sql<boolean>`exists (select from approvals a where a.run_id = r.id and a.status = 'pending')`.as(
+        'is_held',
+      ),
+    )
+    .where('r.id', '=', runId)
+    .executeTakeFirst()
+  return row === undefined || runEnded(row.status) || row.is_held
 }
 
 /** Until the approval is not pending, `seconds` have passed, or the signal aborts. Throws `not_found` if not own. */

@@ -100,7 +100,7 @@ describe('each service is asked as it documents', () => {
     ollama: ofOthers,
   }
   test.each(every)('%s', async (provider) => {
-    service.scripted.answer = () => answers[provider]('because')
+    service.scripted.answer = () => answers[provider]('because\n')
     const { output } = await service.run(credentialOf(provider), params)
     expect(output).toEqual({
       text: 'because',
@@ -174,7 +174,7 @@ test('services’ own words for credit and length', async () => {
 })
 
 test.each(every)('%s: an answer without text is an error', async (provider) => {
-  service.scripted.answer = () => answers[provider]('')
+  service.scripted.answer = () => answers[provider](' \n')
   const { over } = money()
   const error = await rejection(service.run(credentialOf(provider), { prompt: 'p' }, over))
   expect(error).toMatchObject({ code: 'llm_no_text', retryable: false, cost: 0.00023 })

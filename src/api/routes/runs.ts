@@ -50,7 +50,7 @@ import {
   versionChange,
 } from '../schemas/runs.ts'
 import { pageWith } from '../schemas/example.ts'
-import { waitForEnd } from '../wait.ts'
+import { waitForRun } from '../wait.ts'
 import { getRunEvents } from './run-events.ts'
 import { requireValues } from '../../governance/approvals/sight.ts'
 import { readCalls } from '../../governance/runs/read/calls.ts'
@@ -67,7 +67,7 @@ export const postExecute = route({
   audit: ['workflow.execute', 'approval.requested'],
   summary: 'Start a run of a frozen version and wait for its end',
   description:
-    '200 with the outputs if the run ends within `wait` seconds, else 202 with its present status.',
+    '200 with the outputs if the run ends within `wait` seconds. 202 with its present status when it waits for a person, and after these seconds.',
   query: z.object({ wait: wholeNumber(0, 60).default(10) }),
   bodyLimit: inputsBodyLimit,
   body: executeBody,
@@ -88,7 +88,7 @@ export const postExecute = route({
     }
     const { runId } = await actOnce(once, () => acceptRun(context, request))
     leaveShare()
-    await waitForEnd(context, runId, query.wait, signal)
+    await waitForRun(context, runId, query.wait, signal)
     const view = await runOf(context, caller, runId)
     return (runEnded(view.status) ? ok : accepted)(objectInParts(executionOf(view)))
   },

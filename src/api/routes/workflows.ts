@@ -206,12 +206,12 @@ export const workflowRoutes = [
   route({
     key: 'GET /workflows',
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'own' },
-    summary: 'Workflows, newest first',
-    query: listQuery,
+    summary: 'Workflows, newest first, all or those of one name',
+    query: listQuery.extend({ name: name.optional() }),
     example: { answers: { 200: pageWith(savedSample) } },
     responses: { 200: listOf(workflowSummary) },
     handle: async ({ context, caller, query }) =>
-      ok(await listWorkflows(context.db, caller.organizationId, pageIn(query))),
+      ok(await listWorkflows(context.db, caller.organizationId, query.name, pageIn(query))),
   }),
   route({
     key: 'GET /workflows/{id}',

@@ -112,6 +112,7 @@ export async function insertWorkflow(
 export async function listWorkflows(
   db: Db,
   organizationId: string,
+  name: string | undefined,
   page: PageRequest,
 ): Promise<Page<WorkflowSummary>> {
   const query = db
@@ -119,6 +120,7 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
+    .$if(name !== undefined, (all) => all.where('name', '=', name as string))
   return listPage(db, query, 'workflow', page, summaryOf)
 }
 
@@ -137,7 +139,7 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
   return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
 }
 
-/** A definition, `readers` or `run_by` become a new version, even if they are the same. Without a field, nothing is written. */
+/** A definition, `readers` or `run_by` become a new version, unless they are the same. Without a change, nothing is written. */
 export async function changeWorkflow(
   context: Changing,
   caller: Caller,
@@ -152,8 +154,8 @@ export async function changeWorkflow(
       const row = await lockWorkflow(tx, id)
       const present = await now()
       requireChangeable(row, present, change.protected)
-      if (isEmpty(change)) return { ...summaryOf(row), definition: null }
       const definition = await definitionAfter(tx, row, change)
+      if (definition === null && isSame(row, change)) return { ...summaryOf(row), definition }
       const version = definition === null ? row.current_version : row.current_version + 1
       const changed = {
         name: change.name ?? row.name,
@@ -190,7 +192,9 @@ async function definitionAfter(
 ): Promise<WorkflowDefinition | null> {
   const { definition, readers, run_by } = change
   if (definition === undefined && readers === undefined && run_by === undefined) return null
-  return withPeople(definition ?? (await readDefinition(tx.trx, id, current)), change)
+  const before = await readDefinition(tx.trx, id, current)
+  const after = withPeople(definition ?? before, change)
+  return hashOf(after) === hashOf(before) ? null : after
 }
 
 /** A version never changes, so it needs no lock. */
@@ -232,8 +236,10 @@ export async function deleteWorkflow(context: Acting, caller: Caller, id: string
   })
 }
 
-const isEmpty = (change: WorkflowChange): boolean =>
-  Object.values(change).every((field) => field === undefined)
+const isSame = (row: Selectable<WorkflowsTable>, change: WorkflowChange): boolean =>
+  (['name', 'description', 'protected'] as const).every(
+    (field) => change[field] === undefined || change[field] === row[field],
+  )
 
 /** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
 export function requireChangeable(

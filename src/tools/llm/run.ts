@@ -108,7 +108,8 @@ async function generate(
     telemetry: { isEnabled: false, recordInputs: false, recordOutputs: false },
   })
   return {
-    text,
+    // A line break at the end would become a part of a path or an address.
+    text: text.trim(),
     model: response.modelId.slice(0, 200),
     usage: { input_tokens: tokens(usage.inputTokens), output_tokens: tokens(usage.outputTokens) },
   }

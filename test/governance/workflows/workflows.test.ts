@@ -42,7 +42,7 @@ const create = (caller = member) =>
     definition: reading('a.md'),
   })
 const list = async () =>
-  (await listWorkflows(context.db, member.organizationId, { limit: 200, cursor: null })).data.map(
+  (await listWorkflows(context.db, member.organizationId, undefined, { limit: 200, cursor: null })).data.map(
     ({ id }) => id,
   )
 const deploy = (id: string, path: string) =>
@@ -73,6 +73,19 @@ describe('workflows', () => {
       { version: 1, message: '' },
     ])
     expect(await inspectVersion(context.db, member, id, '1')).toMatchObject({ definition: reading('a.md') })
+  })
+
+  test('what is saved again unchanged makes no version and no audit entry', async () => {
+    const { id } = await create()
+    const before = await auditOf(context, member.organizationId, 1)
+    const same = { name: 'Report', definition: reading('a.md'), readers: undefined }
+    expect(await changeWorkflow(context, member, id, same)).toMatchObject({
+      version: 1,
+      definition: reading('a.md'),
+    })
+    expect(await auditOf(context, member.organizationId, 1)).toEqual(before)
+    const renamed = await changeWorkflow(context, member, id, { ...same, name: 'Other' })
+    expect(renamed).toMatchObject({ version: 1, name: 'Other' })
   })
 
   test.each(['0', '2', '3', '-1', '1.5', 'x', '99999999999', '1 '])(
