@@ -41,6 +41,17 @@ const isCovered = (
 /** SQL: the person by whose right the vote `v` was given. */
 export const holderOfVote = sql`coalesce(v.for_user, v.user_id)`
 
+/**
+ * SQL: names of the groups by which the vote `v` was given. A person who joined a group later did not vote for it, nor
+ * one whose group was asked later.
+ */
+export const groupsOfVote = sql<string[]>`array(
+  select distinct asked.who->>'group' from approvals a cross join jsonb_array_elements(a.seats) seat
+    cross join lateral (select seat as who union all select l from jsonb_array_elements(seat->'also') l
+                        where (l->>'at')::timestamptz <= v.at) as asked
+    join group_members m on m.group_id = asked.who->>'id'
+  where a.id = v.approval_id and m.user_id = ${holderOfVote} and m.added_at <= v.at order by 1)`
+
 /** SQL: left joins the membership `m` of this person. None if the vote counts no more. */
 export const joinHolder = (organization: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   left join memberships m on m.organization_id = ${organization} and m.user_id = ${holderOfVote}

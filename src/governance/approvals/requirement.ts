@@ -147,7 +147,7 @@ export function isWanted(voter: Voter, approval: Voted, required: Requirement): 
   )
 }
 
-/** Of the rights that a person has, those by which they vote: they count, and bring the approval nearer to its end. */
+/** The rights by which a person votes, if they have several: they count, and bring the approval nearer to its end. */
 export function bestOf<V extends Voter>(
   rights: readonly [V, ...V[]],
   approval: Voted,
@@ -176,7 +176,7 @@ export function missingVotes(
   return Math.max(0, peopleFor(required.seats) - filled, required.needed - counting.length)
 }
 
-/** Of several votes by the same right, the last. */
+/** Several votes by the same right are the last of them. */
 export const approving = (
   votes: readonly VoteWithRole[],
   first: FirstPeople,

@@ -37,7 +37,7 @@ interface Facts {
   readonly at: Date
   /** Ids of the viewer's groups. */
   readonly groups: readonly string[]
-  /** Of those whose deputy the viewer is now. */
+  /** The rights of those whose deputy the viewer is now. */
   readonly for_absent: readonly Rights[]
   /** The groups that the version that runs names as `readers`. */
   readonly readers: readonly { readonly id: string; readonly name: string }[]

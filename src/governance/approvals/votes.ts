@@ -1,5 +1,4 @@
-import { sql } from 'kysely'
-import { holderOfVote } from '../../db/queries/approvals.ts'
+import { groupsOfVote } from '../../db/queries/approvals.ts'
 import type { Reading } from '../context.ts'
 
 export interface VoteView {
@@ -14,14 +13,6 @@ export interface VoteView {
   readonly for: { readonly user_id: string; readonly email: string } | null
   readonly at: string
 }
-
-/** A person who joined a group later did not vote for it, nor one whose group was asked later. */
-const groupsOfVote = sql<string[]>`array(
-  select distinct asked.who->>'group' from approvals a cross join jsonb_array_elements(a.seats) seat
-    cross join lateral (select seat as who union all select l from jsonb_array_elements(seat->'also') l
-                        where (l->>'at')::timestamptz <= v.at) as asked
-    join group_members m on m.group_id = asked.who->>'id'
-  where a.id = v.approval_id and m.user_id = ${holderOfVote} and m.added_at <= v.at order by 1)`.as('groups')
 
 /** By the id of the approval, the earliest vote first. */
 export async function readVotes(
@@ -44,7 +35,7 @@ export async function readVotes(
       'v.for_user',
       'absent.email as absent_email',
     ])
-    .select(groupsOfVote)
+    .select(groupsOfVote.as('groups'))
     .where('v.approval_id', 'in', approvalIds)
     .orderBy('v.at')
     .execute()

@@ -22,7 +22,7 @@ export interface Person {
   readonly role: Role
   /** Ids. */
   readonly groups: readonly string[]
-  /** Of those whose deputy the person is now. */
+  /** The rights of those whose deputy the person is now. */
   readonly forAbsent: readonly Rights[]
   /** null if none is linked. */
   readonly slackAccount: string | null

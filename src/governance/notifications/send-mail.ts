@@ -206,7 +206,7 @@ ${MailText.link(base, accountPath)}
 
 interface MailOptions {
   readonly count: number
-  /** Of what: that it expires soon, or only that it waits. null for a first mail. */
+  /** It tells that the approval expires soon, or only that it waits. null for a first mail. */
   readonly reminds: 'expiry' | 'waiting' | null
   /** The address of the console. */
   readonly base: string

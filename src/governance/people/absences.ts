@@ -92,7 +92,7 @@ export async function endAbsence(context: Acting, caller: Caller): Promise<void>
 const recorded = (absence: Absence | null): JsonObject =>
   absence === null ? {} : { ...absence, deputy: absence.deputy.user_id }
 
-/** Of the absence's begin. */
+/** The notice of the absence's begin. */
 const dropNotice = (tx: ChainTx, userId: string) =>
   tx.trx
     .deleteFrom('notices')

@@ -155,7 +155,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
         vote.rule_name === waiting.rule_name &&
         vote.approver === terms.approver &&
         vote.approvals_needed === terms.approvals_needed &&
-        JSON.stringify(vote.seats?.map(({ also: _, ...seat }) => seat) ?? null) === asked,
+        JSON.stringify(vote.seats?.map((seat) => ({ ...seat, also: undefined })) ?? null) === asked,
     ),
     ({ approval_id }) => approval_id,
   )
