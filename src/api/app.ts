@@ -9,7 +9,7 @@ import { observed, routeLocal, requestId, requestIdOf, ownHost } from './http-se
 import { dropBody } from './body-bytes.ts'
 import { splitKey, type Method, type Mounted, type Route, type Services } from './route.ts'
 import { routes } from './routes/index.ts'
-import { scimRouter } from './scim.ts'
+import { scimRouter } from './scim/router.ts'
 import { sendAnswer } from './send.ts'
 import '../shared/tsx.ts'
 

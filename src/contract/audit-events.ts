@@ -303,6 +303,10 @@ export const auditEvents = {
     when: 'The directory (SCIM) adds a person, gives them another id, or forgets them.',
     metadata: { member_id: text, before: object, after: object },
   },
+  'scim_group.changed': {
+    when: 'The directory (SCIM) makes a group, or gives one another name or id.',
+    metadata: { group_id: text, before: object, after: object },
+  },
   'scim_token.created': {
     when: 'An owner makes a token for the directory of the company (SCIM).',
     metadata: { token_id: text, name: text },

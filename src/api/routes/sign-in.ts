@@ -10,6 +10,7 @@ import {
   removeProvider,
   requireProvider,
   saveProvider,
+  scimUri,
   type ResolveTxt,
 } from '../../governance/signin/provider.ts'
 import {
@@ -100,6 +101,7 @@ const signIn = named('SignIn', {
   backchannel_logout_uri: z
     .string()
     .describe('register it at the provider, so that a sign-out there ends sessions here'),
+  scim_uri: z.string().describe('for the directory of the company (SCIM 2.0)'),
 })
 
 const trial = named('SignInTrial', {
@@ -139,6 +141,7 @@ export const signInRoutes = [
         200: {
           provider: exampleProvider,
           redirect_uri: `https://countersign.acme.com/console/sign-in/answer/${story.organization}`,
+          scim_uri: 'https://countersign.acme.com/scim/v2',
           backchannel_logout_uri: `https://countersign.acme.com/api/v1/organizations/${story.organization}/sign-in/logout`,
         },
       },
@@ -148,6 +151,7 @@ export const signInRoutes = [
       ok({
         provider: await readProvider(context.db, caller.organizationId),
         redirect_uri: redirectUri(context.config, caller.organizationId),
+        scim_uri: scimUri(context.config),
         backchannel_logout_uri: logoutUri(context.config, caller.organizationId),
       }),
   }),
@@ -266,13 +270,14 @@ export async function textsOf(resolver: Resolver, name: string): Promise<readonl
   }
 }
 
-/* Tokens with which a directory sends SCIM (src/api/scim.ts). */
+/* Tokens with which a directory sends SCIM (src/api/scim). */
 
 const scimToken = named('ScimToken', {
   id,
   organization_id: id,
   name: z.string(),
   created_by: id,
+  created_by_email: z.string(),
   created_at: time,
   expires_at: time,
   last_used_at: time.nullable(),

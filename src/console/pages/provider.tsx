@@ -8,6 +8,7 @@ import { nothingDone } from '../parts/waiting.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
 import type { Form, Organization, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { createScimToken, endScimToken, ScimTokens, scimTokensOf } from './scim-tokens.tsx'
 
 /* `/console/provider`: the provider with which people sign in, for owners. */
 
@@ -23,6 +24,7 @@ const labels = {
   role_map: 'Roles by group',
   group_map: 'Groups here by group',
   default_role: 'Role without a group',
+  token_name: 'Name',
 }
 
 const notOwner: Problem = {
@@ -37,9 +39,10 @@ export async function providerPage(visit: PersonsVisit, filled: Filled = empty):
   if (organization === null || organization.personal || organization.role !== 'owner')
     return problemPage(notOwner, visit.place)
   const params = { id: organization.id }
-  const [found, settings] = await Promise.all([
+  const [found, settings, tokens] = await Promise.all([
     visit.api.call('GET /organizations/{id}/sign-in', { params }),
     visit.api.call('GET /organizations/{id}/governance', { params }),
+    scimTokensOf(visit, organization.id),
   ])
   if (!found.ok) return problemPage(found, visit.place)
   if (!settings.ok) return problemPage(settings, visit.place)
@@ -62,6 +65,9 @@ export async function providerPage(visit: PersonsVisit, filled: Filled = empty):
         {provider === null ? null : (
           <Required visit={visit} isRequired={settings.body.require_sso} provider={provider} />
         )}
+        {provider === null ? null : (
+          <ScimTokens visit={visit} tokens={tokens} address={found.body.scim_uri} filled={filled} />
+        )}
         <p>
           <a href={peoplePath}>Back to the people</a>
         </p>
@@ -75,6 +81,7 @@ const results: Readonly<Record<string, string>> = {
   test: 'The provider answers, and its description is complete. Now sign in with it once.',
   prove: 'The domain is proven. People with such an address can sign in with the provider.',
   require: 'The setting is saved, and holds at once.',
+  'token-end': 'The token is ended. The directory is refused at once.',
   remove: 'The provider is removed. The sessions that it opened have ended.',
 }
 
@@ -279,6 +286,10 @@ export async function changeProvider(visit: PersonsVisit, form: Form): Promise<S
   const { organization } = visit.person
   if (organization === null) return problemPage(notOwner, visit.place)
   const action = form.get('action') ?? ''
+  if (action === 'token-create') {
+    const made = await createScimToken(visit, form, organization.id)
+    return 'page' in made ? made.page : providerPage(visit, { form, problem: made.problem })
+  }
   const done = await act(visit, organization, action, form)
   if (done === null) return providerPage(visit, { form: null, problem: nothingDone })
   // A page must not show it again.
@@ -288,11 +299,12 @@ export async function changeProvider(visit: PersonsVisit, form: Form): Promise<S
 }
 
 async function act(
-  { api }: PersonsVisit,
+  visit: PersonsVisit,
   { id }: Organization,
   action: string,
   form: Form,
 ): Promise<Result<unknown> | null> {
+  const { api } = visit
   const params = { id }
   switch (action) {
     case 'save':
@@ -313,6 +325,8 @@ async function act(
         params,
         body: { require_sso: action === 'require' },
       })
+    case 'token-end':
+      return endScimToken(visit, form, id)
     case 'remove':
       return api.call('DELETE /organizations/{id}/sign-in', { params })
     default:

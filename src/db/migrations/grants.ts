@@ -75,6 +75,7 @@ const changeable = [
   'scim_tokens',
   'scim_users',
   'removed_members',
+  'scim_groups',
 ]
 const deletable = [
   'run_events',
@@ -122,6 +123,7 @@ const deletable = [
   'scim_tokens',
   'scim_users',
   'removed_members',
+  'scim_groups',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

@@ -11,6 +11,7 @@ import { scim } from './0010-scim.ts'
 import { removedMembers } from './0011-removed-members.ts'
 import { escalation } from './0012-escalation.ts'
 import { passkeys } from './0014-passkeys.ts'
+import { scimGroups } from './0015-scim-groups.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -30,6 +31,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0011-removed-members', sql: removedMembers },
   { name: '0012-escalation', sql: escalation },
   { name: '0014-passkeys', sql: passkeys },
+  { name: '0015-scim-groups', sql: scimGroups },
 ]
 
 export interface Migration {

@@ -72,6 +72,13 @@ export interface ScimUsersTable {
   created_at: Date
 }
 
+export interface ScimGroupsTable {
+  group_id: string
+  organization_id: string
+  display_name: string
+  external_id: string | null
+}
+
 export interface SignInTables {
   sign_in_providers: SignInProvidersTable
   sign_in_domains: SignInDomainsTable
@@ -80,4 +87,5 @@ export interface SignInTables {
   auth_passkeys: AuthPasskeysTable
   scim_tokens: ScimTokensTable
   scim_users: ScimUsersTable
+  scim_groups: ScimGroupsTable
 }

@@ -95,31 +95,49 @@ export async function createGroup(
   const id = newId('group')
   return changeNamed(name, () =>
     runAs(context, caller, 'org.change', async (tx) => {
-      await requireRoom(tx)
       const people = await peopleNamed(tx, members)
       const missing = members.findIndex((named) => !people.has(named.toLowerCase()))
       if (missing >= 0) throw errorAt('validation_error', `members.${missing}`, noMember(members[missing]))
-      await tx.trx
-        .insertInto('groups')
-        .values({
-          id,
-          organization_id: tx.organizationId,
-          name,
-          description,
-          created_by: caller.userId,
-          created_at: tx.now,
-        })
-        .execute()
-      const ids = [...new Set(people.values())]
-      if (ids.length > 0) await insertMembers(tx, caller.userId, id, ids)
-      appendGroupEvent(tx, actorOf(caller), 'created', {
-        group_id: id,
-        name,
-        after: { name, description, members: ids },
-      })
+      const group = { id, name, description, members: [...new Set(people.values())] }
+      await insertGroup(tx, group, { by: caller.userId, actor: actorOf(caller) })
       return keepMade(once, tx, await readGroup(tx.trx, tx.organizationId, id))
     }),
   )
+}
+
+interface Doer {
+  readonly by: string
+  readonly actor: Actor
+}
+
+/** The caller has checked that `members` are members of the organization. Throws `validation_error` above a limit. */
+export async function insertGroup(
+  tx: ChainTx,
+  group: GroupName & { readonly description: string; readonly members: readonly string[] },
+  { by, actor }: Doer,
+): Promise<void> {
+  const { id, name, description, members } = group
+  await requireRoom(tx)
+  requireFits(members.length)
+  await tx.trx
+    .insertInto('groups')
+    .values({
+      id,
+      organization_id: tx.organizationId,
+      name,
+      description,
+      created_by: by,
+      created_at: tx.now,
+    })
+    .execute()
+  if (members.length > 0) await insertMembers(tx, by, id, members)
+  const after = { name, description, members: [...members] }
+  appendGroupEvent(tx, actor, 'created', { group_id: id, name, after })
+}
+
+interface GroupChange {
+  readonly name?: string | undefined
+  readonly description?: string | undefined
 }
 
 /** Throws `not_found`, and `conflict` for a taken name, or for another name of a group that a rule names. */
@@ -127,16 +145,11 @@ export async function changeGroup(
   context: Acting,
   caller: Caller,
   id: string,
-  change: { readonly name?: string | undefined; readonly description?: string | undefined },
+  change: GroupChange,
 ): Promise<GroupView> {
   return changeNamed(change.name ?? '', () =>
     runAs(context, caller, 'org.change', async (tx) => {
-      const { name, description } = await groupIn(tx, id)
-      const before = { name, description }
-      if (change.name !== undefined && change.name !== name) await refuseNamed(tx, name)
-      const after = { name: change.name ?? name, description: change.description ?? description }
-      await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
-      appendGroupEvent(tx, actorOf(caller), 'updated', { group_id: id, name: after.name, before, after })
+      await updateGroup(tx, id, change, actorOf(caller))
       return groupView(
         await groupsIn(tx.trx, tx.organizationId).where('g.id', '=', id).executeTakeFirstOrThrow(),
       )
@@ -144,16 +157,29 @@ export async function changeGroup(
   )
 }
 
+/** As `changeGroup`. */
+export async function updateGroup(tx: ChainTx, id: string, change: GroupChange, actor: Actor): Promise<void> {
+  const { name, description } = await groupIn(tx, id)
+  const before = { name, description }
+  if (change.name !== undefined && change.name !== name) await refuseNamed(tx, name)
+  const after = { name: change.name ?? name, description: change.description ?? description }
+  await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
+  appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after })
+}
+
 /** Throws `not_found`, and `conflict` if a rule names it. */
 export async function deleteGroup(context: Acting, caller: Caller, id: string): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const { name, description } = await groupIn(tx, id)
-    await refuseNamed(tx, name)
-    const { members } = await readGroup(tx.trx, tx.organizationId, id)
-    await tx.trx.deleteFrom('groups').where('id', '=', id).execute()
-    const before = { name, description, members: members.map(({ user_id }) => user_id) }
-    appendGroupEvent(tx, actorOf(caller), 'deleted', { group_id: id, name, before })
-  })
+  await runAs(context, caller, 'org.change', (tx) => dropGroup(tx, id, actorOf(caller)))
+}
+
+/** As `deleteGroup`. */
+export async function dropGroup(tx: ChainTx, id: string, actor: Actor): Promise<void> {
+  const { name, description } = await groupIn(tx, id)
+  await refuseNamed(tx, name)
+  const { members } = await readGroup(tx.trx, tx.organizationId, id)
+  await tx.trx.deleteFrom('groups').where('id', '=', id).execute()
+  const before = { name, description, members: members.map(({ user_id }) => user_id) }
+  appendGroupEvent(tx, actor, 'deleted', { group_id: id, name, before })
 }
 
 interface Membership {
@@ -173,12 +199,7 @@ export async function addGroupMember(
     const userId = await personNamed(tx, user)
     const { members } = await readGroup(tx.trx, tx.organizationId, id)
     if (!members.some(({ user_id }) => user_id === userId)) {
-      if (members.length >= mostGroupMembers)
-        throw errorAt(
-          'validation_error',
-          '',
-          `a group has at most ${mostGroupMembers} members: make another one`,
-        )
+      requireFits(members.length + 1)
       await putIntoGroup(tx, { id, name }, userId, { by: caller.userId, actor: actorOf(caller) })
     }
     return readGroup(tx.trx, tx.organizationId, id)
@@ -204,7 +225,7 @@ export async function putIntoGroup(
   tx: ChainTx,
   { id, name }: GroupName,
   userId: string,
-  { by, actor }: { readonly by: string; readonly actor: Actor },
+  { by, actor }: Doer,
 ): Promise<void> {
   await insertMembers(tx, by, id, [userId])
   appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId })
@@ -299,6 +320,12 @@ const insertMembers = (tx: ChainTx, by: string, id: string, people: readonly str
     )
     .execute()
 
+export function requireFits(members: number): void {
+  if (members <= mostGroupMembers) return
+  const message = `a group has at most ${mostGroupMembers} members: make another one`
+  throw errorAt('validation_error', 'members', message)
+}
+
 async function requireRoom(tx: ChainTx): Promise<void> {
   const { count } = await tx.trx
     .selectFrom('groups')
@@ -309,7 +336,8 @@ async function requireRoom(tx: ChainTx): Promise<void> {
   throw errorAt('validation_error', '', `an organization has at most ${mostGroups} groups: delete one first`)
 }
 
-async function changeNamed<R>(name: string, change: () => Promise<R>): Promise<R> {
+/** Gives a taken name its sentence. */
+export async function changeNamed<R>(name: string, change: () => Promise<R>): Promise<R> {
   try {
     return await change()
   } catch (error) {

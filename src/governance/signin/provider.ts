@@ -58,6 +58,7 @@ export type ProviderRow = Selectable<SignInProvidersTable>
 /** One for each organization: no other provider can send the browser to it with a code of this one. */
 export const redirectUri = (config: Config, organizationId: string): string =>
   `${publicBase(config)}${providerAnswerPath.replace(':id', organizationId)}`
+export const scimUri = (config: Config): string => `${publicBase(config)}/scim/v2`
 export const logoutUri = (config: Config, organizationId: string): string =>
   `${publicBase(config)}/api/v1/organizations/${organizationId}/sign-in/logout`
 

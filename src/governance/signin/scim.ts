@@ -32,6 +32,7 @@ interface TokenView {
   readonly organization_id: string
   readonly name: string
   readonly created_by: string
+  readonly created_by_email: string
   readonly created_at: string
   readonly expires_at: string
   readonly last_used_at: string | null
@@ -41,14 +42,23 @@ export const scimTokenRows = owned({
   table: 'scim_tokens',
   kind: 'scimToken',
   word: 'SCIM token',
-  view: (row: Selectable<ScimTokensTable>) => tokenView(row),
+  // There are at most five.
+  async view(row: Selectable<ScimTokensTable>, { db }: Pick<Context, 'db'>) {
+    const { email } = await db
+      .selectFrom('users')
+      .select('email')
+      .where('id', '=', row.created_by)
+      .executeTakeFirstOrThrow()
+    return tokenView(row, email)
+  },
 })
 
-const tokenView = (row: Omit<Selectable<ScimTokensTable>, 'hash'>): TokenView => ({
+const tokenView = (row: Omit<Selectable<ScimTokensTable>, 'hash'>, email: string): TokenView => ({
   id: row.id,
   organization_id: row.organization_id,
   name: row.name,
   created_by: row.created_by,
+  created_by_email: email,
   created_at: row.created_at.toISOString(),
   expires_at: row.expires_at.toISOString(),
   last_used_at: row.last_used_at?.toISOString() ?? null,
@@ -93,7 +103,7 @@ export async function createScimToken(
         .values({ ...row, hash: sha256(token) })
         .execute()
       appendTokenEvent(tx, caller, 'created', row)
-      return keepMade(once, tx, { ...tokenView(row), token })
+      return keepMade(once, tx, { ...tokenView(row, caller.email), token })
     },
   })
 }
@@ -227,19 +237,21 @@ export async function readScimUser(db: Db, organizationId: string, id: string): 
   return users[0]
 }
 
-const actor: Actor = { type: 'system', id: 'directory (SCIM)' }
+export const directoryActor: Actor = { type: 'system', id: 'directory (SCIM)' }
+const actor = directoryActor
 
-/** Under the lock, where the token is checked again: a deleted one changes nothing. */
-async function asDirectory<T>(
+/** Under the lock, where the token is checked again: a deleted one changes nothing. `by`: who made it. */
+export async function asDirectory<T>(
   { combiner }: Pick<Context, 'combiner'>,
   { organizationId, tokenId }: Directory,
-  work: (tx: ChainTx) => Promise<T>,
+  work: (tx: ChainTx, by: string) => Promise<T>,
 ): Promise<T> {
   return combiner.run(organizationId, 'org.change', async (tx) => {
-    const { rows } = await sql`select from scim_tokens
+    const { rows } = await sql<{ by: string }>`select created_by as by from scim_tokens
       where id = ${tokenId} and expires_at > clock_timestamp() for share`.execute(tx.trx)
-    if (rows.length === 0) throw new DomainError('unauthenticated', 'the token has ended: send a valid one')
-    return work(tx)
+    if (rows[0] === undefined)
+      throw new DomainError('unauthenticated', 'the token has ended: send a valid one')
+    return work(tx, rows[0].by)
   })
 }
 

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { sessionCookie } from '../fixtures.ts'
+import { addOrganization, sessionCookie } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import { codeOf, useServer } from '../use-server.ts'
 
@@ -28,6 +28,7 @@ beforeAll(async () => {
 beforeEach(() => server.context.pool.query('delete from auth_sessions'))
 
 interface Told {
+  readonly text: string
   readonly status: number
   readonly type: string | null
   // Tests read answers as untyped JSON, like a caller.
@@ -43,6 +44,7 @@ async function scim(method: string, of: string, body?: object, bearer = token): 
   })
   const text = await answer.text()
   return {
+    text,
     status: answer.status,
     type: answer.headers.get('content-type'),
     body: text === '' ? null : JSON.parse(text),
@@ -170,6 +172,9 @@ describe('a directory', () => {
     expect(await lastAudit('scim_user.changed')).toEqual(change)
     await scim('PUT', `/Users/${made.id}`, { ...made, externalId: 'e-1' })
     expect(await lastAudit('scim_user.changed')).toEqual(change)
+    await scim('PATCH', `/Users/${made.id}`, patchOf({ op: 'Remove', path: 'externalId' }))
+    expect(await lastAudit('scim_user.changed')).toMatchObject({ after: { external_id: null } })
+    await scim('PUT', `/Users/${made.id}`, { ...made, externalId: 'e-1' })
     await scim('DELETE', `/Users/${made.id}`)
     expect(await lastAudit('scim_user.changed')).toEqual({
       member_id: made.id,
@@ -232,12 +237,165 @@ describe('a directory', () => {
   })
 })
 
+describe('groups of a directory', () => {
+  const schemas = ['urn:ietf:params:scim:schemas:core:2.0:Group']
+  let groups = 0
+  const addGroup = (more: object = {}) => {
+    groups += 1
+    return scim('POST', '/Groups', {
+      schemas,
+      displayName: `Team Number ${groups}`,
+      externalId: `group-${groups}`,
+      ...more,
+    })
+  }
+  const someone = async (): Promise<string> => (await add()).body.id
+  const inside = async (id: string): Promise<string[]> => {
+    const { members } = (await scim('GET', `/Groups/${id}`)).body
+    return members.map((each: { value: string }) => each.value).toSorted()
+  }
+  const patched = (id: string, ...operations: object[]) =>
+    scim('PATCH', `/Groups/${id}`, patchOf(...operations))
+
+  test('become groups here, with their members', async () => {
+    const [ana, bo] = [await someone(), await someone()]
+    const { status, body } = await addGroup({ members: [{ value: ana, display: 'Ana' }, { value: bo }] })
+    expect([status, body.displayName, body.meta.location]).toEqual([
+      201,
+      `Team Number ${groups}`,
+      expect.stringContaining(`/scim/v2/Groups/${body.id}`),
+    ])
+    expect(body.members).toContainEqual(expect.objectContaining({ value: ana, type: 'User' }))
+    expect((await ours('owner', 'GET', `/groups/${body.id}`)).body).toMatchObject({
+      name: `team-number-${groups}`,
+      member_count: 2,
+    })
+    expect(await lastAudit('scim_group.changed')).toMatchObject({ group_id: body.id })
+    const asked = `filter=${encodeURIComponent(`displayName eq "${body.displayName}"`)}`
+    const found = await scim('GET', `/Groups?excludedAttributes=members&${asked}`)
+    expect(found.body).toMatchObject({ totalResults: 1, Resources: [{ id: body.id }] })
+    expect(found.body.Resources[0].members).toBeUndefined()
+    expect((await scim('GET', `/Groups/${body.id}?excludedAttributes=members`)).body.members).toBeUndefined()
+    // Who is made inactive leaves its groups.
+    await scim('PATCH', `/Users/${bo}`, patchOf({ op: 'replace', value: { active: false } }))
+    expect(await inside(body.id)).toEqual([ana])
+  })
+
+  type Shape = (id: string) => object
+  const whole = `${schemas[0]}:members`
+  const both: readonly [string, Shape, Shape][] = [
+    [
+      'as Okta does',
+      (value) => ({ op: 'add', path: 'members', value: [{ value, display: 'ana@acme.example' }] }),
+      (value) => ({ op: 'remove', path: `members[value eq "${value}"]` }),
+    ],
+    [
+      'as Entra ID does',
+      (value) => ({ op: 'Add', path: 'members', value: [{ $ref: null, value }] }),
+      (value) => ({ op: 'Remove', path: 'members', value: [{ $ref: null, value }] }),
+    ],
+    [
+      'without a path, and in another case',
+      (value) => ({ op: 'ADD', value: { Members: [{ value }] } }),
+      (value) => ({ op: 'REMOVE', path: `Members[Value EQ "${value}"]` }),
+    ],
+    [
+      'with the whole path, and one value',
+      (value) => ({ op: 'add', path: whole, value: { value } }),
+      (value) => ({ op: 'remove', path: `${whole}[value eq "${value}"]` }),
+    ],
+  ]
+  test.each(both)('take members and lose them %s', async (_, putIn, takeOut) => {
+    const [ana, bo] = [await someone(), await someone()]
+    const { id } = (await addGroup({ members: [{ value: bo }] })).body
+    expect((await patched(id, putIn(ana))).status).toBe(200)
+    expect((await patched(id, putIn(ana))).status).toBe(200)
+    expect(await inside(id)).toEqual([ana, bo].toSorted())
+    expect(await lastAudit('group.member_added')).toMatchObject({ group_id: id, member_id: ana })
+    expect((await patched(id, takeOut(ana))).status).toBe(200)
+    expect(await inside(id)).toEqual([bo])
+    expect(await lastAudit('group.member_removed')).toMatchObject({ group_id: id, member_id: ana })
+  })
+
+  test('are replaced, by PUT and PATCH, and get another name', async () => {
+    const [ana, bo] = [await someone(), await someone()]
+    const { id, externalId } = (await addGroup({ members: [{ value: ana }] })).body
+    await patched(id, { op: 'replace', path: 'members', value: [{ value: bo }] })
+    expect(await inside(id)).toEqual([bo])
+    await patched(id, { op: 'replace', value: { id, displayName: 'The Lawyers' } })
+    expect((await ours('owner', 'GET', `/groups/${id}`)).body.name).toBe('the-lawyers')
+    const put = { schemas, displayName: 'The Lawyers', externalId, members: [{ value: ana }, { value: bo }] }
+    expect((await scim('PUT', `/Groups/${id}`, put)).body.members).toHaveLength(2)
+    await patched(id, { op: 'remove', path: 'members' })
+    expect(await inside(id)).toEqual([])
+  })
+
+  test.each([
+    ['a path that is not understood', { op: 'remove', path: 'members[display eq "Ana"]' }],
+    ['an operation without a path', { op: 'remove', value: { members: [] } }],
+    ['another operation', { op: 'move', path: 'members' }],
+    ['members that are none', { op: 'add', path: 'members', value: ['usr_1'] }],
+    ['somebody who is no active user', { op: 'add', path: 'members', value: [{ value: 'usr_1' }] }],
+    ['a name that cannot be one here', { op: 'replace', path: 'displayName', value: '財務' }],
+    ['a part of a filter', { op: 'replace', path: 'members[value eq "a"]', value: [] }],
+  ])('refuse %s, and nothing changes', async (_, operation) => {
+    const ana = await someone()
+    const { id } = (await addGroup({ members: [{ value: ana }] })).body
+    const refused = await patched(id, { op: 'remove', path: 'members' }, operation)
+    expect([refused.status, refused.body.scimType, await inside(id)]).toEqual([400, 'invalidValue', [ana]])
+  })
+
+  test('are only those that the directory has made, and stay while a rule names them', async () => {
+    const own = await ours('owner', 'POST', '/groups', { name: 'own' })
+    for (const method of ['GET', 'DELETE'])
+      expect((await scim(method, `/Groups/${own.body.id}`)).status).toBe(404)
+    expect((await patched(own.body.id, { op: 'remove', path: 'members' })).status).toBe(404)
+    expect((await scim('GET', '/Groups?count=100')).text).not.toContain(own.body.id)
+    const taken = await addGroup({ displayName: 'Own' })
+    expect(taken).toMatchObject({ status: 409, body: { scimType: 'uniqueness' } })
+    const { body: group } = await addGroup()
+    expect((await addGroup({ externalId: group.externalId })).status).toBe(409)
+    const rule = await ours('owner', 'POST', '/rules', {
+      name: 'the team decides',
+      verdict: 'require_approval',
+      tools: ['Write'],
+      approver: { group: `team-number-${groups - 1}` },
+    })
+    expect(rule.status).toBe(201)
+    for (const refused of [
+      await scim('DELETE', `/Groups/${group.id}`),
+      await patched(group.id, { op: 'replace', path: 'displayName', value: 'Another' }),
+    ]) {
+      expect([refused.status, refused.body.scimType]).toEqual([409, undefined])
+      expect(refused.body.detail).toContain('the team decides')
+    }
+    await ours('owner', 'DELETE', `/rules/${rule.body.id}`)
+    expect((await scim('DELETE', `/Groups/${group.id}`)).status).toBe(204)
+    expect((await scim('GET', `/Groups/${group.id}`)).status).toBe(404)
+  })
+
+  test('are not those of another organization', async () => {
+    const other = await addOrganization(server.context)
+    const { body } = await addGroup()
+    const { pool } = server.context
+    await pool.query('update scim_tokens set organization_id = $1', [other.id])
+    expect((await scim('GET', `/Groups/${body.id}`)).status).toBe(404)
+    expect((await patched(body.id, { op: 'remove', path: 'members' })).status).toBe(404)
+    expect((await scim('DELETE', `/Groups/${body.id}`)).status).toBe(404)
+    await pool.query('update scim_tokens set organization_id = $1', [server.identities.organization_id])
+    expect((await scim('GET', `/Groups/${body.id}`)).status).toBe(200)
+  })
+})
+
 describe('its token', () => {
   test('is for owners, is shown once, and ends', async () => {
     expect(codeOf(await ours('admin', 'POST', '/scim-tokens', { name: 'x' }))).toBe('403 insufficient_role')
     const made = await ours('owner', 'POST', '/scim-tokens', { name: 'Entra', days: 1 })
     const { id, token: second } = made.body
-    expect((await ours('owner', 'GET', '/scim-tokens')).text).not.toContain(second)
+    const listed = await ours('owner', 'GET', '/scim-tokens')
+    expect(listed.text).not.toContain(second)
+    const maker = (await server.call(personOf('owner').key, 'GET', '/me')).body.user.email
+    expect(listed.body.data[0]).toMatchObject({ name: 'Entra', created_by_email: maker, last_used_at: null })
     const { rows } = await server.context.pool.query('select * from scim_tokens where id = $1', [id])
     expect(JSON.stringify(rows)).not.toContain(second)
     expect((await scim('GET', '/Users', undefined, second)).status).toBe(200)
