@@ -204,7 +204,7 @@ export async function noteRemoval(tx: ChainTx, userId: string, isRemoved: boolea
         where organization_id = ${tx.organizationId} and user_id = ${userId}`.execute(tx.trx))
 }
 
-/** Of somebody who is no member: whether an owner or the directory has ended the last membership. */
+/** Whether an owner or the directory has ended the last membership of somebody who is no member now. */
 export async function wasRemoved(tx: ChainTx, userId: string): Promise<boolean> {
   const { rows } = await sql`select from removed_members
     where organization_id = ${tx.organizationId} and user_id = ${userId}`.execute(tx.trx)
