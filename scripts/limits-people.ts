@@ -1,5 +1,5 @@
 import { mostConnections } from '../src/governance/connections/save-connection.ts'
-import { approvalSeconds } from '../src/calls/agents/ask.ts'
+import { agentApprovalSeconds } from '../src/governance/approvals/records.ts'
 import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mostAbsentDays } from '../src/governance/people/absences.ts'
@@ -44,7 +44,7 @@ export const agents: Rows = [
     `${numberAt('SessionEndRequest.reason.maxLength')}, ${numberAt('RevokeSessionRequest.reason.maxLength')} characters`,
   ],
   ['shell command that is read', `${count(longestCommand)} characters; a longer one counts as a script`],
-  ['approval of an agent’s call', `${seconds(approvalSeconds)}, unless its rule says otherwise`],
+  ['approval of an agent’s call', `${seconds(agentApprovalSeconds)}, unless its rule says otherwise`],
 ]
 
 /**

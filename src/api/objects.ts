@@ -14,7 +14,8 @@ import {
   type PageRequest,
 } from '../governance/page.ts'
 import { listPolicyVersions, readPolicyVersion } from '../governance/rules/versions.ts'
-import { created, done, ok, tagged, type Call, type Needs, type Route } from './route.ts'
+import { mayBeHeld, unlessHeld } from './held.ts'
+import { created, nothing, ok, tagged, type Call, type Needs, type Route } from './route.ts'
 import { emptyBody, id, listOf, listQuery, listQueryOfPath, named, pageIn, time } from './schemas/common.ts'
 import { inOwned, type Inner } from './subjects.ts'
 
@@ -42,6 +43,8 @@ interface Declaration<All extends Path, One extends Path, Subject, Shown> {
   readonly shown: Shown
   /** Where lists and single objects are read, and missing ones noticed; or how a missing one is noticed. */
   readonly from: Owned | Inner
+  /** Its changes can wait for a second person (src/governance/changes/gate.ts). */
+  readonly governed?: true
 }
 
 type Described = Pick<Route, 'summary' | 'description' | 'audit' | 'waits' | 'example'>
@@ -69,7 +72,8 @@ export function objects<
   const One extends Path,
   const Subject extends 'organization' | 'api_key' | 'connection',
   Shown extends z.ZodObject,
->({ tag, all, one, subject, reads, writes, shown, from }: Declaration<All, One, Subject, Shown>) {
+>({ tag, all, one, subject, reads, writes, shown, from, governed }: Declaration<All, One, Subject, Shown>) {
+  const held = governed === true ? mayBeHeld : {}
   const { route } = tagged(tag)
   const param = one.slice(one.lastIndexOf('{') + 1, -1)
   const idIn = ({ params }: Pick<Call, 'params'>): string => (params as Record<string, string>)[param] ?? ''
@@ -97,10 +101,10 @@ export function objects<
         key: `POST ${all}`,
         needs: { ...writes, subject: ofAll },
         body: given.body,
-        responses: { 201: (given.answer ?? shown) as Made },
+        responses: { 201: (given.answer ?? shown) as Made, ...held },
         async handle({ context, caller, body, once }) {
           const made = await actOnce(once, () => given.run(context, caller, body as z.output<B>, once))
-          return created(given.show?.(made) ?? made)
+          return unlessHeld(made, (object) => created(given.show?.(object) ?? object))
         },
       }),
 
@@ -226,10 +230,11 @@ export function objects<
           summary: `Give a ${word} the body of an earlier version again; a deleted one comes back`,
           query: query as z.ZodObject,
           body: emptyBody,
-          responses: { 200: shown },
+          responses: { 200: shown, ...held },
           async handle(call) {
             const of = { ...nameIn(call), version: versionIn(call) }
-            return ok(await actOnce(call.once, () => given.restore(call.context, call.caller, of, call.once)))
+            const restore = () => given.restore(call.context, call.caller, of, call.once)
+            return unlessHeld(await actOnce(call.once, restore), ok)
           },
         }),
       ] as const
@@ -250,8 +255,9 @@ export function objects<
         needs: { ...writes, subject },
         inner,
         query: given.query as Q,
-        responses: { 204: null },
-        handle: (call) => done(given.run(call.context, call.caller, idIn(call), call.query)),
+        responses: { 204: null, ...held },
+        handle: async (call) =>
+          unlessHeld(await given.run(call.context, call.caller, idIn(call), call.query), nothing),
       }),
   }
 
@@ -266,10 +272,10 @@ export function objects<
       inner,
       query: given.query as Q,
       body: given.body,
-      responses: { 200: shown },
+      responses: { 200: shown, ...held },
       async handle(call) {
         const body = call.body as z.output<B>
-        return ok(await given.run(call.context, call.caller, idIn(call), body, call.query))
+        return unlessHeld(await given.run(call.context, call.caller, idIn(call), body, call.query), ok)
       },
     })
   }

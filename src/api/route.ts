@@ -72,9 +72,10 @@ export interface Answer {
 export const ok = (body: unknown): Answer => ({ status: 200, body })
 export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
+export const nothing = (): Answer => ({ status: 204, body: undefined })
 export const done = async (work: Promise<unknown>): Promise<Answer> => {
   await work
-  return { status: 204, body: undefined }
+  return nothing()
 }
 
 /** Why a signal has aborted; another reason means that the server drains. */

@@ -83,7 +83,8 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
   const isMissing = approval.votes.length < approval.approvals_needed
   if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
     return 'you have voted, another person decides'
-  if (approval.requested_by === user.id && !allowsOwn) return 'you asked for it, another person decides'
+  if (approval.requested_by === user.id && (!allowsOwn || approval.kind === 'change'))
+    return 'you asked for it, another person decides'
   if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'
   return null
 }

@@ -41,6 +41,7 @@ const approvalFields = { approval_id: text, step_id: text, item_index: number, s
 export const requestFields = {
   ...approvalFields,
   rule_name: text,
+  change: text,
   risk: text,
   supersedes_id: text,
   because: text,
@@ -55,6 +56,9 @@ export const voteFields = {
   for: text,
 } as const
 
+/** Added to the entry of a change that a second person approved. */
+export const secondFields = { requested_by: text, approved_by: text, approval_id: text } as const
+
 /** `before` and `after` are left out if they are too long together; the version has them. */
 const changeFields = {
   version: number,
@@ -63,6 +67,7 @@ const changeFields = {
   before: object,
   after_hash: text,
   after: object,
+  ...secondFields,
 } as const
 
 const ruleFields = { name: text, rule_status: text, verdict: text, ...changeFields } as const
@@ -76,7 +81,7 @@ export const policyFields = {
   ...changeFields,
 } as const
 
-export const overrideFields = { tool_name: text, role: text, allowed: flag } as const
+export const overrideFields = { tool_name: text, role: text, allowed: flag, ...secondFields } as const
 
 export const connectionFields = {
   connection_id: text,

@@ -135,7 +135,7 @@ export const auditEvents = {
     metadata: { step_id: text, item_index: number, attempt: number, decision_id: text, outcome: text },
   },
   'approval.requested': {
-    when: 'A run, a step or an agent’s call is held for a person.',
+    when: 'A run, a step, an agent’s call or a change is held for a person.',
     metadata: fields.requestFields,
   },
   'approval.voted': {
@@ -149,8 +149,8 @@ export const auditEvents = {
     metadata: { approval_id: text, step_id: text, item_index: number, session_id: text },
   },
   'approval.withdrawn': {
-    when: 'An agent’s client no longer waits for a decision.',
-    metadata: { approval_id: text, session_id: text },
+    when: 'An agent’s client no longer waits for a decision; or a change is withdrawn, or cannot be made any more.',
+    metadata: { approval_id: text, session_id: text, because: text },
   },
   'approval.reopened': {
     when: 'An approved run needs more approvals when it starts, because settings, rules or roles are stricter now.',
@@ -200,7 +200,10 @@ export const auditEvents = {
     metadata: fields.overrideFields,
   },
   'role_override.deleted': { when: 'The override of a role is deleted.', metadata: fields.overrideFields },
-  'governance.updated': { when: 'A governance setting changes.', metadata: { changes: object } },
+  'governance.updated': {
+    when: 'A governance setting changes.',
+    metadata: { changes: object, ...fields.secondFields },
+  },
   'organization.created': {
     when: 'An organization is created.',
     metadata: { plan: text, owner_id: text, personal: flag, installation_tools: list },
@@ -326,23 +329,23 @@ export const auditEvents = {
   },
   'group.created': {
     when: 'A group is created. `after` has its name, description and members.',
-    metadata: { group_id: text, name: text, after: object },
+    metadata: { group_id: text, name: text, after: object, ...fields.secondFields },
   },
   'group.updated': {
     when: 'The name or the description of a group changes.',
-    metadata: { group_id: text, name: text, before: object, after: object },
+    metadata: { group_id: text, name: text, before: object, after: object, ...fields.secondFields },
   },
   'group.deleted': {
     when: 'A group is deleted. `before` has its name, description and members.',
-    metadata: { group_id: text, name: text, before: object },
+    metadata: { group_id: text, name: text, before: object, ...fields.secondFields },
   },
   'group.member_added': {
     when: 'A member joins a group.',
-    metadata: { group_id: text, name: text, member_id: text },
+    metadata: { group_id: text, name: text, member_id: text, ...fields.secondFields },
   },
   'group.member_removed': {
     when: 'A member is taken out of a group.',
-    metadata: { group_id: text, name: text, member_id: text },
+    metadata: { group_id: text, name: text, member_id: text, ...fields.secondFields },
   },
   'service_account.created': {
     when: 'A service account is created.',

@@ -77,5 +77,5 @@ export const mostAttempts = 100
 
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]
-export const approvalKinds = ['step', 'run', 'agent_call'] as const
+export const approvalKinds = ['step', 'run', 'agent_call', 'change'] as const
 export type ApprovalKind = (typeof approvalKinds)[number]

@@ -28,7 +28,7 @@ export type MailSubject =
 interface WaitingWords {
   readonly waits: 'decision' | 'outcome'
   /** `run`: a whole run. `agent`: a call of an agent, whose tool is named by others. */
-  readonly what: 'run' | 'agent' | 'call'
+  readonly what: 'run' | 'agent' | 'change' | 'call'
   /** null for an agent's call. Only a tool of the catalogue is named. */
   readonly tool: string | null
   readonly count: number
@@ -41,7 +41,7 @@ export function waitingSubject({ waits, what, tool, count, isReminder }: Waiting
   const many = count > 1
   const call =
     known === null ? (many ? `${count} calls` : 'A call') : many ? `${count} calls of ${known}` : known
-  const subject = { run: 'A run', agent: 'A call of an agent', call }[what]
+  const subject = { run: 'A run', agent: 'A call of an agent', change: 'A change', call }[what]
   const words =
     waits === 'decision'
       ? `${subject} ${many && what === 'call' ? 'wait' : 'waits'} for your decision`

@@ -37,6 +37,8 @@ export const governanceSettings = z.strictObject({
   run_values: z.enum(['participants', 'members', 'everyone']).default('participants'),
   /** Values in memory with one of these labels are read by who wrote them, admins and owners, and by runs. */
   restricted_labels: z.array(label).max(50).default(['confidential', 'pii']),
+  /** Whether a change after which some call would be decided less strictly needs a second person (docs/changes.md). */
+  loosening: z.enum(['free', 'second_person']).default('free'),
 })
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
@@ -46,6 +48,9 @@ export const completeSettings = z.strictObject(
     Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap()]),
   ) as unknown as { [K in keyof GovernanceSettings]: z.ZodType<GovernanceSettings[K]> },
 )
+
+/** As it was asked for. A setting that is gone or has other values now is refused. */
+export const governanceChanges = completeSettings.partial()
 
 export type GovernancePatch = {
   readonly [Name in keyof GovernanceSettings]?: GovernanceSettings[Name] | undefined

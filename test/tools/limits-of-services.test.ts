@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ToolName } from '../../src/tools/index.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
-import { createRule, deleteRule } from '../../src/governance/rules/rules.ts'
+import { createRule, deleteRule } from '../governance/rules/free-changes.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../src/governance/rules/tool-policies.ts'
 import { labelRuleInput } from '../../src/governance/rules/rule-kinds.ts'
 import type { Restrictions } from '../../src/policy/tool-limits.ts'

@@ -97,7 +97,8 @@ function endOf(subject: Subject): string {
 }
 
 function whatOf(subject: Subject): string {
-  const { asks, tool, stepId, itemIndex, workflowName, agentName } = subject
+  const { asks, tool, title, stepId, itemIndex, workflowName, agentName } = subject
+  if (asks === 'change') return `a change of how calls are decided: ${code(title ?? '')}`
   const workflow = `workflow ${code(workflowName ?? '')}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`

@@ -6,6 +6,8 @@ import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
 import { readWaitingSummary } from '../../governance/approvals/summary.ts'
 import { vote as cast, type VoteRequest } from '../../governance/approvals/vote.ts'
+import { withdrawChange } from '../../governance/changes/withdraw.ts'
+import { prepareChange } from '../../governance/applying/apply.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
@@ -21,6 +23,7 @@ import {
   approvers,
   cannotBeGiven,
   destination,
+  emptyBody,
   id,
   labels,
   reversible,
@@ -92,14 +95,19 @@ export const approval = named('Approval', {
   workflow_id: id.nullable(),
   workflow_name: z.string().nullable().describe('the name that the workflow has now'),
   tool: z.string().nullable(),
-  summary: z.string().nullable().describe('the `summary` of the step in its definition'),
+  summary: z
+    .string()
+    .nullable()
+    .describe('the `summary` of the step in its definition; of a change, what it would do'),
   side_effect: side.nullable(),
   destination,
   reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
   params: z
     .record(z.string(), anyJson)
     .optional()
-    .describe('only for those who may decide it, and for the person who asked'),
+    .describe(
+      'only for those who may decide it, and for the person who asked; of a change, `before`, `after`, `why` and `example`',
+    ),
   preview: preview.optional(),
   values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),
   superseded_by: id.nullable().describe('the approval that replaced this one'),
@@ -206,6 +214,27 @@ const decidedExample = (status: 'approved' | 'rejected', given: object) => ({
   decided_at: story.voted,
 })
 
+const withdrawnExample = {
+  ...pendingExample,
+  kind: 'change',
+  status: 'cancelled',
+  run_id: null,
+  step_id: null,
+  workflow_id: null,
+  workflow_name: null,
+  tool: null,
+  summary: 'Delete the rule `Internal data to outsiders needs approval`',
+  side_effect: null,
+  reversible: null,
+  params: undefined,
+  preview: undefined,
+  rule_id: null,
+  rule_name: null,
+  labels: [],
+  risk: { level: 'high', reasons: [] },
+  decided_at: story.voted,
+}
+
 const count = z.int().min(1)
 
 const waitingSummary = named('WaitingSummary', {
@@ -271,7 +300,8 @@ async function decide(
   given: Pick<VoteRequest, 'decision' | 'comment' | 'changesRequested'>,
 ) {
   if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
-  await actOnce(once, () => cast(context, { caller, approvalId: params.id, once, ...given }))
+  const request = { caller, approvalId: params.id, once, prepareChange: prepareChange(context), ...given }
+  await actOnce(once, () => cast(context, request))
   return ok(await readApproval(context, caller, params.id))
 }
 
@@ -382,5 +412,20 @@ export const approvalRoutes = [
         comment: body.comment ?? body.reason ?? '',
         changesRequested: body.request_changes,
       }),
+  }),
+  route({
+    key: 'POST /approvals/{id}/withdraw',
+    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
+    inner: [oneResolution],
+    audit: ['approval.withdrawn'],
+    summary: 'Withdraw your own change that waits for a second person',
+    body: emptyBody,
+    example: { body: {}, answers: { 200: withdrawnExample } },
+    responses: { 200: approval },
+    async handle({ context, caller, params, once }) {
+      if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
+      await actOnce(once, () => withdrawChange(context, caller, params.id, once))
+      return ok(await readApproval(context, caller, params.id))
+    },
   }),
 ]

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { readGovernance } from '../../governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { mayBeHeld, unlessHeld } from '../held.ts'
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
 import { called, id, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
@@ -233,8 +234,9 @@ export const governanceRoutes = [
     audit: ['governance.updated'],
     summary: 'Change settings; they apply from the next decision on',
     body: governancePatch,
-    responses: { 200: settings },
-    handle: async ({ context, caller, body }) => ok(await changeGovernance(context, caller, body)),
+    responses: { 200: settings, ...mayBeHeld },
+    handle: async ({ context, caller, body }) =>
+      unlessHeld(await changeGovernance(context, caller, body), ok),
   }),
   route({
     key: 'GET /organizations/{id}/governance/report',

@@ -12,8 +12,9 @@ import {
 } from '../../governance/people/groups.ts'
 import { groupName, textField } from '../../policy/text.ts'
 import { objects } from '../objects.ts'
+import { mayBeHeld, unlessHeld } from '../held.ts'
 import { absence } from './members.ts'
-import { done, ok, tagged } from '../route.ts'
+import { nothing, ok, tagged } from '../route.ts'
 import { id, named, role, time } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
 import { inTable, type Inner } from '../subjects.ts'
@@ -107,6 +108,7 @@ const groups = objects({
   writes,
   shown: group,
   from: oneGroup,
+  governed: true,
 })
 
 export const groupRoutes = [
@@ -149,8 +151,9 @@ export const groupRoutes = [
     inner: [oneGroup, inOrganization],
     audit: ['group.member_added'],
     summary: 'Add a member of the organization, named by id or mail address',
-    responses: { 200: groupDetail },
-    handle: async ({ context, caller, params }) => ok(await addGroupMember(context, caller, params)),
+    responses: { 200: groupDetail, ...mayBeHeld },
+    handle: async ({ context, caller, params }) =>
+      unlessHeld(await addGroupMember(context, caller, params), ok),
   }),
   route({
     key: 'DELETE /organizations/{id}/groups/{group}/members/{user}',
@@ -158,7 +161,8 @@ export const groupRoutes = [
     inner: [oneGroup, inGroup],
     audit: ['group.member_removed'],
     summary: 'Take a member out of a group; their votes for it no longer count',
-    responses: { 204: null },
-    handle: ({ context, caller, params }) => done(removeGroupMember(context, caller, params)),
+    responses: { 204: null, ...mayBeHeld },
+    handle: async ({ context, caller, params }) =>
+      unlessHeld(await removeGroupMember(context, caller, params), nothing),
   }),
 ]

@@ -124,6 +124,7 @@ const policies = objects({
   writes,
   shown: toolPolicy,
   from: onePolicy,
+  governed: true,
 })
 
 const overrides = objects({
@@ -135,6 +136,7 @@ const overrides = objects({
   writes,
   shown: roleOverride,
   from: oneOverride,
+  governed: true,
 })
 
 export const policyRoutes = [

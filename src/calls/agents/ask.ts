@@ -5,6 +5,7 @@ import { canonicalJson } from '../../shared/canonical-json.ts'
 import { violates } from '../../db/errors.ts'
 import { senderOf, type Caller, type Identity } from '../../governance/access/identity.ts'
 import { roleUnderLock } from '../../governance/access/recheck.ts'
+import { agentApprovalSeconds } from '../../governance/approvals/records.ts'
 import { counted, heapBytes } from '../../shared/byte-cache.ts'
 import { effectiveLimits } from '../../contract/plan-limits.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
@@ -49,9 +50,6 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
     ...(requestId === undefined ? {} : { requestId }),
   }
 }
-
-/** A rule that requires the approval can set another time. */
-export const approvalSeconds = 3_600
 
 /** A try fails if a concurrent question has opened the same agent session in another organization. */
 const mostTries = 3
@@ -100,7 +98,7 @@ export async function authorize(
         weight: input.length,
         seal: (approvalId) => seal(agentInputBinding(approvalId), input),
         mustBeConfirmed: context.config.people.mustBeConfirmed,
-        approvalSeconds,
+        approvalSeconds: agentApprovalSeconds,
         limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {

@@ -78,7 +78,7 @@ const Unreached = ({ messages }: { messages: readonly Message[] }) =>
 const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalView>> =>
   api.call('GET /approvals/{id}', { params: { id: params['id'] ?? '' } })
 
-const decisions = new Set(['approve', 'reject', 'request_changes'])
+const decisions = new Set(['approve', 'reject', 'request_changes', 'withdraw'])
 
 /** `POST /console/approvals/{id}`: casts one vote. */
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
@@ -92,6 +92,10 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     return refuse('Say in the comment what should change.', commentMissing)
   const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
   if (hidden !== null) return refuse(hidden)
+  if (decision === 'withdraw') {
+    const ended = await visit.api.call('POST /approvals/{id}/withdraw', { params: { id }, ...onceOf(form) })
+    return ended.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, ended)
+  }
   const voted = await visit.api.call(
     decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject',
     {

@@ -10,6 +10,7 @@ import {
   type RuleView,
 } from '../visit.ts'
 import { Alert, Words, SessionId, Message, LongText, Sentence } from './words.tsx'
+import { ChangedPolicy } from './change.tsx'
 import { Contents } from './contents.tsx'
 import { itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
@@ -76,13 +77,17 @@ export function Approval(props: ApprovalProps) {
       <div class="columns">
         <div class="column">
           {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}
-          <Contents
-            approval={approval}
-            run={run}
-            mayDecide={isDecider(visit, approval)}
-            isDone={call === 'completed' || isReportedDone(approval)}
-          />
-          <Why approval={approval} rule={rule} />
+          {approval.kind === 'change' ? (
+            <ChangedPolicy approval={approval} />
+          ) : (
+            <Contents
+              approval={approval}
+              run={run}
+              mayDecide={isDecider(visit, approval)}
+              isDone={call === 'completed' || isReportedDone(approval)}
+            />
+          )}
+          {approval.kind === 'change' ? null : <Why approval={approval} rule={rule} />}
         </div>
         <div class="column">
           <Votes approval={approval} now={now} />
@@ -177,7 +182,9 @@ function Asked(props: { approval: ApprovalView; now: Date; maySeeSession: boolea
         <Words text={approval.requester_email ?? approval.requested_by} />
       </strong>{' '}
       asked <Time at={approval.created_at} now={now} exact={approval.status !== 'pending'} />
-      {approval.kind === 'agent_call' ? (
+      {approval.kind === 'change' ? (
+        ' for this change'
+      ) : approval.kind === 'agent_call' ? (
         <>
           {' '}
           through the agent{' '}
@@ -243,6 +250,14 @@ function Decide(props: {
         <p>
           <Message text={refused} />
         </p>
+        {approval.kind === 'change' && approval.requested_by === visit.person.user.id ? (
+          <PostForm action={`/console/approvals/${approval.id}`} token={visit.token}>
+            <OnceField />
+            <button name="decision" value="withdraw">
+              Withdraw your change
+            </button>
+          </PostForm>
+        ) : null}
       </section>
     )
   return (

@@ -66,7 +66,7 @@ function OneCall({ approval, isDone }: ContentsProps) {
         <>
           {note !== null && !isDrawn ? <p class="note">{note}</p> : null}
           {preview?.diff === undefined ? null : (
-            <Diff diff={preview.diff} isAgents={approval.kind === 'agent_call'} />
+            <Diff diff={preview.diff} sides={sidesOf(approval.kind === 'agent_call')} />
           )}
           {note !== null && isDrawn ? <p class="quiet small">{note}</p> : null}
           <Parameters approval={approval} params={params} />
@@ -259,20 +259,27 @@ const mostEdits = 400
 const around = 3
 
 /** An agent's old text comes from the agent. Any other was read when the call was held. */
-const sidesOf = (isAgents: boolean) =>
-  isAgents
+const sidesOf = (isAgents: boolean): Sides => ({
+  ...(isAgents
     ? { before: 'the old text', nothing: '' }
-    : { before: 'as it was when the call was held', nothing: 'There was nothing when the call was held. ' }
+    : { before: 'as it was when the call was held', nothing: 'There was nothing when the call was held. ' }),
+  after: 'after the call',
+})
 
-function Diff({
+/** What the texts of a difference are, in words. */
+export interface Sides {
+  readonly before: string
+  readonly nothing: string
+  readonly after: string
+}
+
+export function Diff({
   diff: { before, after, skipped },
-  isAgents,
+  sides,
 }: {
   readonly diff: PreviewDiff
-  /** Whether the texts come from an agent: then the service does not know if the file has the old text. */
-  readonly isAgents: boolean
+  readonly sides: Sides
 }) {
-  const sides = sidesOf(isAgents)
   return (
     <div class="diff">
       {skipped === 0 ? null : (
@@ -280,28 +287,28 @@ function Diff({
       )}
       {before === null ? (
         <>
-          <p class="quiet">{`${sides.nothing}After the call:`}</p>
+          <p class="quiet">{`${sides.nothing}${capital(sides.after)}:`}</p>
           <div class="added">
             <LongText text={after} />
           </div>
         </>
       ) : (
-        <Compared before={before} after={after} name={sides.before} />
+        <Compared before={before} after={after} sides={sides} />
       )}
     </div>
   )
 }
 
-function Compared({ before, after, name }: { before: string; after: string; name: string }) {
+function Compared({ before, after, sides }: { before: string; after: string; sides: Sides }) {
   const parts = diffLines(before, after, { maxEditLength: mostEdits })
   if (parts === undefined)
     return (
       <>
-        <h3>{capital(name)}</h3>
+        <h3>{capital(sides.before)}</h3>
         <div class="removed">
           <LongText text={before} />
         </div>
-        <h3>After the call</h3>
+        <h3>{capital(sides.after)}</h3>
         <div class="added">
           <LongText text={after} />
         </div>
@@ -311,8 +318,9 @@ function Compared({ before, after, name }: { before: string; after: string; name
     <>
       <p class="quiet small">
         <span class="sign">−</span>
-        {` ${name}, `}
-        <span class="sign">+</span> after the call
+        {` ${sides.before}, `}
+        <span class="sign">+</span>
+        {` ${sides.after}`}
       </p>
       <div class="diff-lines">{rowsOf(parts)}</div>
     </>

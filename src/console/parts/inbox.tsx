@@ -133,7 +133,12 @@ type Option = readonly [string, string, number | null]
 
 const names = ['kind', 'rule_id', 'requested_by', 'risk', 'mine']
 
-const kindWords = { step: 'Steps of runs', run: 'Whole runs', agent_call: 'Calls of agents' } as const
+const kindWords = {
+  step: 'Steps of runs',
+  run: 'Whole runs',
+  agent_call: 'Calls of agents',
+  change: 'Changes',
+} as const
 
 interface UnknownProps {
   readonly unknown: AnswerOf<'GET /approvals'>

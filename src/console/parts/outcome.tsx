@@ -30,7 +30,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-function endOf({ status, votes }: ApprovalView) {
+function endOf({ kind, status, votes }: ApprovalView) {
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
     if (vote === undefined) return 'It will not happen.'
@@ -44,6 +44,8 @@ function endOf({ status, votes }: ApprovalView) {
       </>
     )
   }
+  if (kind === 'change' && status === 'cancelled')
+    return 'It was withdrawn, or it could not be made any more: what it changes was changed meanwhile, or who asked for it lost their role.'
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
   if (first === undefined) return 'It was approved.'

@@ -165,8 +165,9 @@ function named(source: string): Named {
 
 /** What the request would do if it is approved. */
 export function sentenceOf(props: ApprovalView): string {
-  const { kind, tool, side_effect, preview, workflow_name: workflow } = props
+  const { kind, tool, summary, side_effect, preview, workflow_name: workflow } = props
   if (preview !== undefined) return preview.title
+  if (kind === 'change') return summary ?? 'A change'
   if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
   return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${effectWord(side_effect ?? 'write')}`
 }

@@ -10,6 +10,7 @@ import { providerGroups } from './0009-provider-groups.ts'
 import { scim } from './0010-scim.ts'
 import { removedMembers } from './0011-removed-members.ts'
 import { escalation } from './0012-escalation.ts'
+import { changes } from './0013-changes.ts'
 import { passkeys } from './0014-passkeys.ts'
 import { scimGroups } from './0015-scim-groups.ts'
 
@@ -30,6 +31,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0010-scim', sql: scim },
   { name: '0011-removed-members', sql: removedMembers },
   { name: '0012-escalation', sql: escalation },
+  { name: '0013-changes', sql: changes },
   { name: '0014-passkeys', sql: passkeys },
   { name: '0015-scim-groups', sql: scimGroups },
 ]

@@ -1,3 +1,4 @@
+import type { GroupUse } from '../../policy/strictness-access.ts'
 import { sql, type RawBuilder } from 'kysely'
 
 /** The inviter must still be an owner and, without `byInvited`, must not have been invited themselves. */
@@ -39,22 +40,25 @@ export const takeUnusedOrganization = (given: {
   returning id`
 
 /** What names the group: a rule, a policy, an override, or the newest version of a workflow. */
-export const namersOfGroup = (
-  organizationId: string,
-  group: string,
-): RawBuilder<{ readonly kind: string; readonly name: string }> => sql`
-  select 'rule' as kind, name from rules
+export const namersOfGroup = (organizationId: string, group: string): RawBuilder<GroupUse> => sql`
+  select 'rule' as kind, name, null::jsonb as policy from rules
   where organization_id = ${organizationId}
     and (body @> ${JSON.stringify({ approver: { group } })}::jsonb or body @> ${JSON.stringify({ approvers: [{ group }] })}::jsonb
       or body @> ${JSON.stringify({ escalate: [{ to: { group } }] })}::jsonb)
   union all
-  select 'tool policy', tool_name from tool_policies where organization_id = ${organizationId} and role = ${group}
+  select 'tool policy', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', restrictions) from tool_policies where organization_id = ${organizationId} and role = ${group}
   union all
-  select 'override', tool_name from role_policy_overrides where organization_id = ${organizationId} and role = ${group}
+  select 'override', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', '{}'::jsonb) from role_policy_overrides where organization_id = ${organizationId} and role = ${group}
   union all
-  select 'workflow', w.name from workflows w
+  select 'workflow', w.name, null::jsonb from workflows w
     join workflow_versions v on v.workflow_id = w.id and v.version = w.current_version
   where w.organization_id = ${organizationId} and w.deleted_at is null and v.definition ~ '"(run_by|readers)"'
     and (v.definition::jsonb->'run_by' @> ${JSON.stringify([group])}::jsonb
       or v.definition::jsonb->'readers' @> ${JSON.stringify([group])}::jsonb)
   order by 1, 2`
+
+/** Approvals that wait, and that the group can decide. A rule that is gone may have asked for them. */
+export const waitingForGroup = (organizationId: string, groupId: string): RawBuilder<GroupUse> => sql`
+  select 'approval' as kind, id as name, null::jsonb as policy from approvals
+  where organization_id = ${organizationId} and status = 'pending' and coalesce(seats, '[]')::text like ${`%"${groupId.replaceAll('_', '\\_')}"%`}
+  limit 10`

@@ -36,7 +36,7 @@ export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 /** Does not insert the approval's row: the caller's transaction does this. */
 export function announceRequest(
   tx: ChainTx,
-  { record, tool, risk }: Pick<NewApproval, 'record' | 'tool' | 'risk'>,
+  { record, tool, risk, title }: Pick<NewApproval, 'record' | 'tool' | 'risk' | 'title'>,
   { actor, runId }: Cause,
 ): void {
   const { id, kind, run_id, step_id, rule_name } = record
@@ -49,10 +49,11 @@ export function announceRequest(
     run: { risk: risk.level },
     step: { step_id, rule_name, ...placeOf(record) },
     agent_call: { rule_name, ...placeOf(record) },
+    change: { change: title ?? '' },
   }
   tx.append({
     eventType: 'approval.requested',
-    action: tool ?? 'run',
+    action: tool ?? (kind === 'change' ? 'change' : 'run'),
     status: 'pending',
     actor,
     workflowId: record.workflow_id,
@@ -159,14 +160,24 @@ export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecor
   close(writer, approval, 'cancelled')
 }
 
-export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRecord, actor: Actor): void {
+/** `because`: why it ends, if the requester does not withdraw it. */
+export function withdrawByRequester(
+  writer: ApprovalWriter,
+  approval: ApprovalRecord,
+  actor: Actor,
+  because?: string,
+): void {
   withdrawApproval(writer, approval)
   writer.tx.append({
     eventType: 'approval.withdrawn',
     action: 'cancel',
     status: 'cancelled',
     actor,
-    metadata: { approval_id: approval.id, session_id: approval.session_id },
+    metadata: {
+      approval_id: approval.id,
+      session_id: approval.session_id,
+      ...(because === undefined ? {} : { because }),
+    },
     logged: decisionOf(approval),
   })
 }

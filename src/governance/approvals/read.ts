@@ -14,6 +14,7 @@ import { notFound } from '../errors.ts'
 import { viewersSeeTheirGroups } from './refusals.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
+import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
@@ -43,7 +44,7 @@ export interface ApprovalView {
   /** The current name. */
   readonly workflow_name: string | null
   readonly tool: string | null
-  /** The `summary` of the step in its definition. */
+  /** The `summary` of the step in its definition; of a change, what it would do. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
   /** Is null if the call stays here, for a whole run, and for a call of an agent. */
@@ -179,7 +180,7 @@ function shownColumns(db: Db) {
             .selectFrom('users')
             .select('email as requester_email')
             .whereRef('users.id', '=', 'approvals.requested_by')
-            .where('approvals.kind', '=', 'agent_call'),
+            .where('approvals.kind', 'in', ['agent_call', 'change']),
         )
         .as('requester_email'),
     )
@@ -248,7 +249,7 @@ async function approvalView(
     workflow_id: row.workflow_id,
     workflow_name: row.workflow_name,
     tool: row.tool,
-    summary: row.summary,
+    summary: row.summary ?? row.title,
     side_effect: row.side_effect,
     destination: row.destination,
     reversible: tool?.reversible ?? null,
@@ -283,13 +284,18 @@ async function approvalView(
 async function shownPreview(
   { sealer }: Unsealing,
   viewer: Deciding,
-  row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof DecidedTerms> & {
+  row: Pick<
+    Selectable<ApprovalsTable>,
+    'id' | 'kind' | 'tool' | 'title' | 'state_sealed' | keyof DecidedTerms
+  > & {
     requester_email: string | null
   },
   tool: ToolDeclaration | undefined,
   params: JsonObject,
 ): Promise<{ readonly preview?: Preview }> {
   if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
+  if (row.kind === 'change')
+    return { preview: changePreview(row.title ?? '', params as unknown as ShownChange) }
   if (tool === undefined) return {}
   const state = seesLikeDeciders(viewer, row) ? await openState(sealer, row.id, row.state_sealed) : null
   return { preview: previewOf(tool, params, row.requester_email ?? '', state) }
@@ -302,6 +308,8 @@ async function shownParams(
   if (row.params_sealed === null) return undefined
   if (row.kind === 'agent_call')
     return JSON.parse(await context.sealer.open(agentInputBinding(row.id), row.params_sealed)) as JsonObject
+  if (row.kind === 'change')
+    return shownChange(await openChange(context.sealer, row.id, row.params_sealed)) as unknown as JsonObject
   if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   return (await openParams(context.sealer, key, row.params_sealed)).params
@@ -356,8 +364,9 @@ function decidable<O>(
   { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
   const { userId } = viewer
+  // A change needs a second person, whatever the settings are (`requirementOf`).
   const isOthers = (person: string): RawBuilder<boolean> =>
-    sql<boolean>`(${allowsOwn} or ${person} <> all(approvals.authors || approvals.requested_by))`
+    sql<boolean>`((${allowsOwn} and kind <> 'change') or ${person} <> all(approvals.authors || approvals.requested_by))`
   const can = (voter: Voter): RawBuilder<boolean> =>
     sql<boolean>`(${hasSeat(voter)} and ${isOthers(voter.for_user ?? userId)})`
   return query

@@ -1,5 +1,5 @@
 import type { RawBuilder } from 'kysely'
-import type { ApprovalStatus } from '../../contract/status.ts'
+import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { insertNewApprovals, insertNewDecisions, newestApproval } from '../../db/queries/approvals.ts'
 import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
@@ -26,7 +26,7 @@ export interface VoteRecord {
 
 export interface ApprovalRecord {
   readonly id: string
-  readonly kind: 'step' | 'run' | 'agent_call'
+  readonly kind: ApprovalKind
   readonly run_id: string | null
   readonly workflow_id: string | null
   readonly step_id: string | null
@@ -65,6 +65,8 @@ export interface NewApproval {
   /** The sealed `ApprovedState`; null if no state was read. */
   state: Buffer | null
   tool: string | null
+  /** Only of a change: what it would do, in one sentence without values. */
+  title?: string
   side_effect: SideEffect | null
   /** The host to which the call goes; null if it stays here, and for a whole run. */
   destination: string | null
@@ -196,6 +198,9 @@ type StoredLater =
   'id' | keyof StoredTerms | 'created_at' | 'remind_at' | 'expires_at' | 'votes' | 'status' | 'decided_at'
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
+
+/** Until the approval of an agent's call expires, unless a rule sets another time. */
+export const agentApprovalSeconds = 3_600
 
 export function pendingApproval(
   tx: ChainTx,

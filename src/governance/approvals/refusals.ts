@@ -16,12 +16,16 @@ export interface Votable {
 /** For a decided or expired approval; null if it can still be decided. */
 export function endedRefusal({ kind, status, isDue }: Votable): DomainError | null {
   if (status === 'expired' || isDue)
-    return new DomainError(
-      'approval_expired',
-      `the approval has expired: ${kind === 'agent_call' ? 'the agent must ask again' : 'run the workflow again'}`,
-    )
+    return new DomainError('approval_expired', `the approval has expired: ${askAgain[kind]}`)
   if (status === 'pending') return null
   return new DomainError('approval_already_decided', `the approval is already \`${status}\``)
+}
+
+const askAgain: Readonly<Record<ApprovalKind, string>> = {
+  step: 'run the workflow again',
+  run: 'run the workflow again',
+  agent_call: 'the agent must ask again',
+  change: 'ask for the change again',
 }
 
 /** Null if the vote would count. */

@@ -8,6 +8,7 @@ import {
   type RoleSeat,
 } from '../../policy/seats.ts'
 import type { Role } from '../../policy/types.ts'
+import type { ApprovalKind } from '../../contract/status.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
 export interface Requirement {
@@ -66,8 +67,18 @@ export const termsToStore = ({ seats, needed }: Pick<Requirement, 'seats' | 'nee
   seats: seats.every((seat) => isRole(seat) && seat.also === undefined) ? null : seats,
 })
 
-/** Uses the larger of the stored number and the current threshold, and the current settings. */
-export function requirementOf(approval: StoredTerms, settings: VoteSettings): Requirement {
+/** What decides, with the stored terms, who can approve now. */
+export interface TermsOfKind extends StoredTerms {
+  readonly kind: ApprovalKind
+}
+
+/**
+ * Uses the larger of the stored number and the current threshold, and the current settings. These are about calls: a
+ * change always needs one other person.
+ */
+export function requirementOf(approval: TermsOfKind, settings: VoteSettings): Requirement {
+  if (approval.kind === 'change')
+    return { seats: storedSeats(approval), needed: approval.approvals_needed, allowSelfApproval: false }
   const needed = Math.max(approval.approvals_needed, settings.approval_threshold)
   return {
     seats: withThreshold(storedSeats(approval), needed),

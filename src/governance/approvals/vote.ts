@@ -5,12 +5,19 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { expireNow } from './expire.ts'
-import { decideByVote, writeAtOnce } from './moves.ts'
-import { loadApproval } from './records.ts'
+import { decideByVote, withdrawByRequester, writeAtOnce } from './moves.ts'
+import { loadApproval, type ApprovalRecord } from './records.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import { bestOf, countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
 import { rightsOf } from './rights.ts'
 import { isDue } from './state.ts'
+
+/** What an approval of the kind `change` does, in the transaction of the vote (src/governance/applying/apply.ts). */
+export type PrepareChange = (
+  tx: ChainTx,
+  approval: ApprovalRecord,
+  approver: Caller,
+) => Promise<{ readonly save: () => Promise<unknown> } | { readonly because: string }>
 
 export interface VoteRequest {
   readonly caller: Caller
@@ -20,6 +27,7 @@ export interface VoteRequest {
   /** True if the voter rejects, and asks the requester to change something and ask again. */
   readonly changesRequested?: boolean
   readonly once?: Once | null
+  readonly prepareChange: PrepareChange
 }
 
 /**
@@ -40,7 +48,6 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const ended = endedRefusal({ ...approval, isDue: due })
     if (due) {
       expireNow(tx, approval)
-      // The error is returned and not thrown. If it were thrown, the expiry would not be committed.
       return ended
     }
     if (ended !== null) throw ended
@@ -52,10 +59,20 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const own = { ...bestOf(rights, votes, required), decision: request.decision }
     const refusal = await voterRefusal(tx.trx, tx.organizationId, own, votes, required)
     if (refusal !== null) throw refusal
+    const change =
+      approval.kind === 'change' && request.decision === 'approve'
+        ? await request.prepareChange(tx, approval, caller)
+        : null
+    if (change !== null && 'because' in change) {
+      withdrawByRequester(writeAtOnce(tx), approval, actorOf(caller), change.because)
+      return new DomainError('conflict', `${change.because}: ask for the change again`)
+    }
     await countVote(tx, request, own, found)
+    if (change !== null && approval.status === 'approved') await change.save()
     await request.once?.markActed(tx.trx)
     return null
   })
+  // The end of the approval is committed, so the error is thrown only now.
   if (refused !== null) throw refused
 }
 

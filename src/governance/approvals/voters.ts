@@ -15,7 +15,7 @@ import {
   requirementOf,
   voteRefusal,
   type Requirement,
-  type StoredTerms,
+  type TermsOfKind,
   type Voted,
   type Voter,
 } from './requirement.ts'
@@ -128,7 +128,7 @@ export class Chances {
     this.#db = db
   }
 
-  async of(approval: Voted & StoredTerms & { readonly organization_id: string }): Promise<Chance> {
+  async of(approval: Voted & TermsOfKind & { readonly organization_id: string }): Promise<Chance> {
     const { organization_id: id } = approval
     const settings = this.#settings.get(id) ?? readGovernance(this.#db, id)
     this.#settings.set(id, settings)

@@ -168,6 +168,7 @@ export function mailAbout(
   { count, reminds, base, settings, timeZone }: MailOptions,
 ): Omit<ServiceMail, 'to'> {
   const lines = [
+    ...named('Change', subject.title),
     ...named('Tool', subject.tool),
     ...named('Goes to', subject.destination),
     ...named('Step', subject.stepId),
@@ -187,7 +188,7 @@ export function mailAbout(
   return {
     subject: waitingSubject({
       waits: subject.kind === 'call' ? 'outcome' : 'decision',
-      what: subject.asks === 'run' ? 'run' : subject.agentName === null ? 'call' : 'agent',
+      what: whatWaits[subject.asks],
       tool: subject.tool,
       count,
       isReminder: reminds !== null,
@@ -203,6 +204,14 @@ ${MailText.link(base, accountPath)}
 `,
   }
 }
+
+const whatWaits = {
+  run: 'run',
+  step: 'call',
+  resolution: 'call',
+  agent_call: 'agent',
+  change: 'change',
+} as const satisfies Record<Subject['asks'], string>
 
 interface MailOptions {
   readonly count: number
@@ -225,7 +234,8 @@ const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
 function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): MailText {
   if (kind === 'call')
     return mailText`Nobody can know whether this call took effect. Please say what became of it.`
-  const what = asks === 'run' ? mailText`A whole run` : mailText`This`
+  const what =
+    asks === 'run' ? mailText`A whole run` : asks === 'change' ? mailText`A change` : mailText`This`
   if (reminds === null) return mailText`${what} waits for your decision.`
   return reminds === 'expiry'
     ? mailText`${what} still waits for your decision, and expires soon.`
@@ -249,4 +259,4 @@ function moreItems(count: number): MailText[] {
 const named = (name: NameOfLine, value: string | null): MailText[] =>
   value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
 
-type NameOfLine = 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'
+type NameOfLine = 'Change' | 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

@@ -11,7 +11,7 @@ import {
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import type { StoredTerms, VoteWithRole } from '../approvals/requirement.ts'
+import type { TermsOfKind, VoteWithRole } from '../approvals/requirement.ts'
 import { Chances } from '../approvals/voters.ts'
 import { isOverSql } from '../approvals/state.ts'
 
@@ -45,6 +45,8 @@ export interface Subject {
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
+  /** Only of a change: what it would do. */
+  readonly title: string | null
   /** null if the call stays here, for a whole run, and for a call of an agent. */
   readonly destination: string | null
   readonly workflowName: string | null
@@ -57,7 +59,7 @@ export interface Subject {
   readonly authors: readonly string[]
   readonly requesterEmail: string
   /** Who must approve, and how many people. */
-  readonly terms: StoredTerms
+  readonly terms: TermsOfKind
   /** Why nobody can give it now, and what to do. null for a call, and if it does not wait. */
   readonly cannotBeGiven: string | null
   /** Empty for a call. */
@@ -112,6 +114,7 @@ function approvalSubject(row: ApprovalRow): Subject {
     itemCount: row.item_count,
     sessionId: row.session_id,
     tool: row.tool,
+    title: row.title,
     destination: row.destination,
     workflowName: row.workflow_name,
     agentName: row.agent_name,
@@ -121,7 +124,12 @@ function approvalSubject(row: ApprovalRow): Subject {
     requestedBy: row.requested_by,
     authors: row.authors,
     requesterEmail: row.requester_email,
-    terms: { approver: row.approver, approvals_needed: row.approvals_needed, seats: row.seats },
+    terms: {
+      kind: row.kind,
+      approver: row.approver,
+      approvals_needed: row.approvals_needed,
+      seats: row.seats,
+    },
     cannotBeGiven: null,
     votes: row.votes,
     createdAt: row.created_at,
@@ -177,6 +185,7 @@ function callSubject(row: CallRow & { round: number }): Subject {
     itemCount: row.item_count,
     sessionId: null,
     tool: row.tool,
+    title: null,
     destination: row.destination,
     workflowName: row.workflow_name,
     agentName: null,
@@ -186,7 +195,7 @@ function callSubject(row: CallRow & { round: number }): Subject {
     requestedBy: row.requested_by,
     authors: [],
     requesterEmail: row.requester_email,
-    terms: { approver: 'admin', approvals_needed: 1, seats: null },
+    terms: { kind: 'step', approver: 'admin', approvals_needed: 1, seats: null },
     cannotBeGiven: null,
     votes: [],
     createdAt: row.sent_at ?? row.created_at,

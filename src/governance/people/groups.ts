@@ -3,18 +3,21 @@ import { newId } from '../../contract/ids.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { violates } from '../../db/errors.ts'
 import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
-import { namersOfGroup } from '../../db/queries/people.ts'
+import { namersOfGroup, waitingForGroup } from '../../db/queries/people.ts'
 import type { GroupsTable } from '../../db/schema/identity.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { list, quote } from '../../policy/text.ts'
-import type { Role } from '../../policy/types.ts'
+import { whyLooserMembers } from '../../policy/strictness-access.ts'
+import type { JsonObject, Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
+import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { GroupName } from '../access/groups.ts'
 import { errorAt, notFound } from '../errors.ts'
-import { keepMade, type Once } from '../idempotency.ts'
+import type { Once } from '../idempotency.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 
 export const mostGroups = 200
@@ -86,35 +89,75 @@ export async function readGroup(db: Db, organizationId: string, id: string): Pro
 }
 
 /** Throws `conflict` for a taken name, and `validation_error` above a limit or for somebody who is no member. */
-export async function createGroup(
-  context: Acting,
+export function createGroup(
+  context: Governing,
   caller: Caller,
   { name, description, members }: GroupInput,
   once: Once | null,
-): Promise<GroupDetail> {
+): Promise<GroupDetail | HeldChange> {
   const id = newId('group')
-  return changeNamed(name, () =>
-    runAs(context, caller, 'org.change', async (tx) => {
+  return changeAs(context, caller, {
+    action: 'create',
+    once,
+    async prepare(tx, changer) {
       const people = await peopleNamed(tx, members)
       const missing = members.findIndex((named) => !people.has(named.toLowerCase()))
       if (missing >= 0) throw errorAt('validation_error', `members.${missing}`, noMember(members[missing]))
-      const group = { id, name, description, members: [...new Set(people.values())] }
-      await insertGroup(tx, group, { by: caller.userId, actor: actorOf(caller) })
-      return keepMade(once, tx, await readGroup(tx.trx, tx.organizationId, id))
-    }),
-  )
+      return prepareGroup(tx, changer, { id, name, description, members: [...new Set(people.values())] })
+    },
+  })
 }
+
+/** What a request asks for, with the ids of members. */
+export interface NewGroupRequest extends GroupInput {
+  readonly id: string
+}
+
+/** Validates the change under the lock. */
+export async function prepareGroup(
+  tx: ChainTx,
+  changer: Changer,
+  request: NewGroupRequest,
+): Promise<Prepared<GroupDetail>> {
+  const { id, members, name, description } = request
+  await refuseTaken(tx, name)
+  await requireRoom(tx)
+  requireFits(members.length)
+  return {
+    request: { operation: 'group.create', given: plainJson(request) as JsonObject },
+    title: `Make the group ${quote(name)}`,
+    before: null,
+    after: { name, description, members },
+    whyLooser: async () =>
+      whyLooserMembers(await tx.send(namersOfGroup(tx.organizationId, name)), {
+        comes: members.length > 0,
+        goes: false,
+      }),
+    async save() {
+      await insertGroup(tx, request, doerOf(changer))
+      return readGroup(tx.trx, tx.organizationId, id)
+    },
+  }
+}
+
+const doerOf = (changer: Changer): Doer => ({
+  by: changer.userId,
+  actor: actorOf(changer),
+  ...(changer.second === undefined ? {} : { second: changer.second }),
+})
 
 interface Doer {
   readonly by: string
   readonly actor: Actor
+  /** If another person has approved it. */
+  readonly second?: NonNullable<Changer['second']>
 }
 
 /** The caller has checked that `members` are members of the organization. Throws `validation_error` above a limit. */
 export async function insertGroup(
   tx: ChainTx,
   group: GroupName & { readonly description: string; readonly members: readonly string[] },
-  { by, actor }: Doer,
+  { by, actor, second }: Doer,
 ): Promise<void> {
   const { id, name, description, members } = group
   await requireRoom(tx)
@@ -132,39 +175,72 @@ export async function insertGroup(
     .execute()
   if (members.length > 0) await insertMembers(tx, by, id, members)
   const after = { name, description, members: [...members] }
-  appendGroupEvent(tx, actor, 'created', { group_id: id, name, after })
+  appendGroupEvent(tx, actor, 'created', { group_id: id, name, after, ...second })
 }
 
-interface GroupChange {
+export interface GroupChange {
   readonly name?: string | undefined
   readonly description?: string | undefined
 }
 
 /** Throws `not_found`, and `conflict` for a taken name, or for another name of a group that a rule names. */
-export async function changeGroup(
-  context: Acting,
+export const changeGroup = (
+  context: Governing,
   caller: Caller,
   id: string,
   change: GroupChange,
-): Promise<GroupView> {
-  return changeNamed(change.name ?? '', () =>
-    runAs(context, caller, 'org.change', async (tx) => {
-      await updateGroup(tx, id, change, actorOf(caller))
+): Promise<GroupView | HeldChange> =>
+  changeAs(context, caller, {
+    action: 'update',
+    prepare: (tx, changer) => prepareGroupChange(tx, changer, { ...change, id }),
+  })
+
+/** Validates the change under the lock. */
+export async function prepareGroupChange(
+  tx: ChainTx,
+  changer: Changer,
+  request: GroupChange & { readonly id: string },
+): Promise<Prepared<GroupView>> {
+  const { id, ...change } = request
+  const { name, description } = await groupIn(tx, id)
+  const after = { name: change.name ?? name, description: change.description ?? description }
+  const isRenamed = after.name !== name
+  if (isRenamed) await refuseNamed(tx, name)
+  if (isRenamed) await refuseTaken(tx, after.name)
+  return {
+    request: { operation: 'group.update', given: plainJson(request) as JsonObject },
+    title: `Change the group ${quote(name)}`,
+    before: { name, description },
+    after,
+    whyLooser: async () =>
+      isRenamed
+        ? whyLooserMembers(await tx.send(namersOfGroup(tx.organizationId, after.name)), {
+            comes: true,
+            goes: false,
+          })
+        : [],
+    async save() {
+      await updateGroup(tx, id, change, doerOf(changer))
       return groupView(
         await groupsIn(tx.trx, tx.organizationId).where('g.id', '=', id).executeTakeFirstOrThrow(),
       )
-    }),
-  )
+    },
+  }
 }
 
 /** As `changeGroup`. */
-export async function updateGroup(tx: ChainTx, id: string, change: GroupChange, actor: Actor): Promise<void> {
+export async function updateGroup(
+  tx: ChainTx,
+  id: string,
+  change: GroupChange,
+  { actor, second }: Pick<Doer, 'actor' | 'second'>,
+): Promise<void> {
   const { name, description } = await groupIn(tx, id)
   const before = { name, description }
   if (change.name !== undefined && change.name !== name) await refuseNamed(tx, name)
   const after = { name: change.name ?? name, description: change.description ?? description }
   await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
-  appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after })
+  appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after, ...second })
 }
 
 /** Throws `not_found`, and `conflict` if a rule names it. */
@@ -189,35 +265,68 @@ interface Membership {
 }
 
 /** Changes nothing if they are in the group. Throws `not_found`, and `validation_error` for a full group. */
-export async function addGroupMember(
-  context: Acting,
+export const addGroupMember = (
+  context: Governing,
   caller: Caller,
-  { group: id, user }: Membership,
-): Promise<GroupDetail> {
-  return runAs(context, caller, 'org.change', async (tx) => {
-    const { name } = await groupIn(tx, id)
-    const userId = await personNamed(tx, user)
-    const { members } = await readGroup(tx.trx, tx.organizationId, id)
-    if (!members.some(({ user_id }) => user_id === userId)) {
-      requireFits(members.length + 1)
-      await putIntoGroup(tx, { id, name }, userId, { by: caller.userId, actor: actorOf(caller) })
-    }
-    return readGroup(tx.trx, tx.organizationId, id)
+  given: Membership,
+): Promise<GroupDetail | HeldChange> =>
+  changeAs(context, caller, {
+    action: 'update',
+    prepare: (tx, changer) => prepareMembership(tx, changer, { ...given, is_in: true }),
   })
-}
 
 /** From then on, their votes for the group no longer count. Throws `not_found`. */
 export async function removeGroupMember(
-  context: Acting,
+  context: Governing,
   caller: Caller,
-  { group: id, user }: Membership,
-): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const { name } = await groupIn(tx, id)
-    const userId = await personNamed(tx, user)
-    if (!(await takeOutOfGroup(tx, { id, name }, userId, actorOf(caller))))
-      throw notFound('member of the group', user)
+  given: Membership,
+): Promise<HeldChange | undefined> {
+  const answer = await changeAs(context, caller, {
+    action: 'update',
+    prepare: (tx, changer) => prepareMembership(tx, changer, { ...given, is_in: false }),
   })
+  return isHeld(answer) ? answer : undefined
+}
+
+/** What a request asks for: whether the person is to be in the group. */
+export interface MembershipRequest extends Membership {
+  readonly is_in: boolean
+}
+
+/** Validates the change under the lock. */
+export async function prepareMembership(
+  tx: ChainTx,
+  changer: Changer,
+  { group: id, user, is_in: isIn }: MembershipRequest,
+): Promise<Prepared<GroupDetail>> {
+  const { name } = await groupIn(tx, id)
+  const userId = await personNamed(tx, user)
+  const { members } = await readGroup(tx.trx, tx.organizationId, id)
+  const wasIn = members.some(({ user_id }) => user_id === userId)
+  if (!isIn && !wasIn) throw notFound('member of the group', user)
+  if (isIn && !wasIn) requireFits(members.length + 1)
+  const side = (is: boolean) => ({ group: name, member: user, is_in: is })
+  return {
+    request: { operation: 'group.member', given: { group: id, user: userId, is_in: isIn } },
+    title: isIn
+      ? `Add a member to the group ${quote(name)}`
+      : `Take a member out of the group ${quote(name)}`,
+    before: { ...side(wasIn), member: userId },
+    after: { ...side(isIn), member: userId },
+    async whyLooser() {
+      if (isIn === wasIn) return []
+      const named = await tx.send(namersOfGroup(tx.organizationId, name))
+      const waiting = await tx.send(waitingForGroup(tx.organizationId, id))
+      return whyLooserMembers([...named, ...waiting], { comes: isIn, goes: !isIn })
+    },
+    async save() {
+      const group = { id, name }
+      const doer = doerOf(changer)
+      if (isIn && !wasIn) await putIntoGroup(tx, group, userId, doer)
+      if (!isIn) await takeOutOfGroup(tx, group, userId, doer.actor, doer.second)
+      return readGroup(tx.trx, tx.organizationId, id)
+    },
+  }
 }
 
 /** The caller has checked that the person is a member of the organization, and that the group is not full. */
@@ -225,10 +334,10 @@ export async function putIntoGroup(
   tx: ChainTx,
   { id, name }: GroupName,
   userId: string,
-  { by, actor }: Doer,
+  { by, actor, second }: Doer,
 ): Promise<void> {
   await insertMembers(tx, by, id, [userId])
-  appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId })
+  appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId, ...second })
 }
 
 /** false if the person is not in the group. */
@@ -237,6 +346,7 @@ export async function takeOutOfGroup(
   { id, name }: GroupName,
   userId: string,
   actor: Actor,
+  second?: Doer['second'],
 ): Promise<boolean> {
   const { numDeletedRows } = await tx.trx
     .deleteFrom('group_members')
@@ -244,7 +354,7 @@ export async function takeOutOfGroup(
     .where('user_id', '=', userId)
     .executeTakeFirst()
   if (numDeletedRows === 0n) return false
-  appendGroupEvent(tx, actor, 'member_removed', { group_id: id, name, member_id: userId })
+  appendGroupEvent(tx, actor, 'member_removed', { group_id: id, name, member_id: userId, ...second })
   return true
 }
 
@@ -336,13 +446,27 @@ async function requireRoom(tx: ChainTx): Promise<void> {
   throw errorAt('validation_error', '', `an organization has at most ${mostGroups} groups: delete one first`)
 }
 
+/** As `changeNamed`, for a change that is only asked for. */
+async function refuseTaken(tx: ChainTx, name: string): Promise<void> {
+  const other = await tx.trx
+    .selectFrom('groups')
+    .select('id')
+    .where('organization_id', '=', tx.organizationId)
+    .where('name', '=', name)
+    .executeTakeFirst()
+  if (other !== undefined) throw taken(name)
+}
+
+const taken = (name: string) =>
+  errorAt('conflict', 'name', `there is a group called \`${name}\` already: take another name`)
+
 /** Gives a taken name its sentence. */
 export async function changeNamed<R>(name: string, change: () => Promise<R>): Promise<R> {
   try {
     return await change()
   } catch (error) {
     if (!violates(error, 'groups_name')) throw error
-    throw errorAt('conflict', 'name', `there is a group called \`${name}\` already: take another name`)
+    throw taken(name)
   }
 }
 

@@ -1,13 +1,16 @@
 import { sql, type Selectable } from 'kysely'
-import { violates } from '../../db/errors.ts'
 import type { RolePolicyOverridesTable } from '../../db/schema/policy.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { runAs, type Acting } from '../access/recheck.ts'
+import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { notFound, errorAt } from '../errors.ts'
-import { keepMade, type Once } from '../idempotency.ts'
-import { growAs } from '../limits/storage.ts'
+import type { Once } from '../idempotency.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
+import { storageOver } from '../limits/storage.ts'
+import { whyLooserOverride } from '../../policy/strictness-access.ts'
+import { quote } from '../../policy/text.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { policyPage, refuseMore } from './tool-policies.ts'
 import type { Page, PageRequest } from '../page.ts'
 
@@ -49,74 +52,104 @@ export const listRoleOverrides = (
   page: PageRequest,
 ): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, overrideView)
 
+/** What a request asks for. `allowed` is null for a deletion. */
+export interface OverrideRequest extends Omit<RoleOverrideInput, 'allowed'> {
+  readonly allowed: boolean | null
+}
+
 /** Throws `conflict` if the tool and role have one, and `validation_error` above `mostRoleOverrides`. */
-export async function createRoleOverride(
-  context: Acting,
+export function createRoleOverride(
+  context: Governing,
   caller: Caller,
   body: RoleOverrideInput,
   once: Once | null,
-): Promise<RoleOverrideView> {
-  try {
-    return await growAs(context, caller, 'org.change', {
-      action: 'create',
-      bytes: Buffer.byteLength(JSON.stringify(body)),
-      async work(tx) {
-        await refuseMore(tx, 'role_policy_overrides', {
-          most: mostRoleOverrides,
-          rows: 'overrides',
-          instead: 'set `default_tool_access`',
-        })
-        await tx.trx
-          .insertInto('role_policy_overrides')
-          .values({
-            ...body,
-            organization_id: caller.organizationId,
-            created_by: caller.userId,
-            created_at: tx.now,
-          })
-          .execute()
-        auditOverride(tx, caller, 'created', body)
-        const row = await overridesIn(tx.trx, caller.organizationId)
-          .where('o.tool_name', '=', body.tool_name)
-          .where('o.role', '=', body.role)
-          .executeTakeFirstOrThrow()
-        return keepMade(once, tx, overrideView(row))
-      },
-    })
-  } catch (error) {
-    if (!violates(error, 'role_policy_overrides_pkey')) throw error
-    const path = `/organizations/${caller.organizationId}/role-policy-overrides/${encodeURIComponent(body.tool_name)}?role=${body.role}`
-    throw errorAt(
-      'conflict',
-      'role',
-      `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``,
-    )
-  }
+): Promise<RoleOverrideView | HeldChange> {
+  return changeAs(context, caller, {
+    action: 'create',
+    once,
+    prepare: (tx, changer) => prepareOverride(tx, changer, body),
+  })
 }
 
 /** Throws `not_found`. */
 export async function deleteRoleOverride(
-  context: Acting,
+  context: Governing,
   caller: Caller,
-  tool: string,
+  tool_name: string,
   role: string,
-): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const row = await tx.trx
-      .deleteFrom('role_policy_overrides')
-      .where('organization_id', '=', caller.organizationId)
-      .where('tool_name', '=', tool)
-      .where('role', '=', role)
-      .returningAll()
-      .executeTakeFirst()
-    if (row === undefined) throw notFound('override', tool)
-    auditOverride(tx, caller, 'deleted', row)
+): Promise<HeldChange | undefined> {
+  const answer = await changeAs(context, caller, {
+    action: 'delete',
+    prepare: (tx, changer) => prepareOverride(tx, changer, { tool_name, role, allowed: null }),
   })
+  return isHeld(answer) ? answer : undefined
+}
+
+/** Validates the change under the lock. */
+export async function prepareOverride(
+  tx: ChainTx,
+  changer: Changer,
+  request: OverrideRequest,
+): Promise<Prepared<RoleOverrideView>> {
+  const { tool_name, role, allowed } = request
+  const read = () =>
+    overridesIn(tx.trx, tx.organizationId)
+      .where('o.tool_name', '=', tool_name)
+      .where('o.role', '=', role)
+      .executeTakeFirst()
+  const before = await read()
+  if (before === undefined && allowed === null) throw notFound('override', tool_name)
+  if (before !== undefined && allowed !== null) throw taken(tx, request)
+  if (before === undefined)
+    await refuseMore(tx, 'role_policy_overrides', {
+      most: mostRoleOverrides,
+      rows: 'overrides',
+      instead: 'set `default_tool_access`',
+    })
+  return {
+    request: { operation: 'role_override', given: plainJson(request) as JsonObject },
+    title: `${allowed === null ? 'Delete' : 'Create'} the override of ${quote(tool_name)} for ${quote(role)}`,
+    before: before === undefined ? null : { allowed: before.allowed },
+    after: allowed === null ? null : { allowed },
+    over: () =>
+      Promise.resolve(allowed === null ? null : storageOver(tx, Buffer.byteLength(JSON.stringify(request)))),
+    whyLooser: () => whyLooserOverride(before?.allowed ?? null, allowed),
+    async save() {
+      if (allowed === null) await remove(tx, request)
+      else await insert(tx, changer, { tool_name, role, allowed })
+      const row = before ?? (await read())
+      auditOverride(tx, changer, allowed === null ? 'deleted' : 'created', row as NonNullable<typeof row>)
+      return overrideView(row as NonNullable<typeof row>)
+    },
+  }
+}
+
+const insert = (tx: ChainTx, { userId }: Changer, body: RoleOverrideInput) =>
+  tx.trx
+    .insertInto('role_policy_overrides')
+    .values({ ...body, organization_id: tx.organizationId, created_by: userId, created_at: tx.now })
+    .execute()
+
+const remove = (tx: ChainTx, { tool_name, role }: OverrideRequest) =>
+  tx.trx
+    .deleteFrom('role_policy_overrides')
+    .where('organization_id', '=', tx.organizationId)
+    .where('tool_name', '=', tool_name)
+    .where('role', '=', role)
+    .execute()
+
+function taken({ organizationId }: ChainTx, { tool_name, role }: OverrideRequest) {
+  const path = `/organizations/${organizationId}/role-policy-overrides/${encodeURIComponent(tool_name)}?role=${role}`
+  return errorAt(
+    'conflict',
+    'role',
+    `\`${tool_name}\` already has an override for role \`${role}\`: delete it first with \`DELETE ${path}\``,
+  )
 }
 
 function auditOverride(
   tx: ChainTx,
-  caller: Caller,
+  changer: Changer,
   verb: 'created' | 'deleted',
   { tool_name, role, allowed }: RoleOverrideInput,
 ): void {
@@ -124,8 +157,8 @@ function auditOverride(
   tx.append({
     eventType: `role_override.${verb}`,
     action: verb.slice(0, -1),
-    actor: actorOf(caller),
-    metadata: { tool_name, role, allowed },
+    actor: actorOf(changer),
+    metadata: { tool_name, role, allowed, ...changer.second },
   })
 }
 

@@ -1,19 +1,23 @@
 import type { Selectable } from 'kysely'
-import type { Db } from '../../db/schema/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { RulesTable } from '../../db/schema/policy.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
+import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
+import type { Reading } from '../context.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
 import { quote } from '../../policy/text.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { owned } from '../page.ts'
 import { refuseManyLabels, refuseLargeRules } from './size-limit.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
-import { growAs, rulesOver, type Growth } from '../limits/storage.ts'
-import { runAs, type Acting } from '../access/recheck.ts'
+import { rulesOver, storageOver } from '../limits/storage.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
-import { applyPatch } from '../../policy/rule.ts'
+import { applyPatch, type RuleBody } from '../../policy/rule.ts'
+import { looserExample, whyLooser } from './looser.ts'
 import { bodyToRestore, keepVersion } from './versions.ts'
 
 export type RuleView = AnyBody & {
@@ -24,46 +28,23 @@ export type RuleView = AnyBody & {
   readonly updated_at: string
 }
 
+/** What a request asks for. `body` is null for a deletion. */
+export interface RuleRequest {
+  readonly kind: RuleKindName
+  readonly id: string
+  readonly body: AnyBody | null
+  readonly restored_from?: number
+}
+
 /** `body` is validated. Throws `validation_error` for another rule's name, and above a limit of all rules. */
 export async function createRule(
-  context: Acting,
+  context: Governed,
   kind: RuleKindName,
   caller: Caller,
   body: AnyBody,
   once: Once | null = null,
-): Promise<RuleView> {
-  const id = newId(ruleKinds[kind].id)
-  return saveRule(context, kind, caller, {
-    action: 'create',
-    exceeded: rulesOver,
-    once,
-    work: (tx) => insertRule(tx, kind, caller, { id, body }),
-  })
-}
-
-async function insertRule(
-  tx: ChainTx,
-  kind: RuleKindName,
-  caller: Caller,
-  { id, body }: SavedRule,
-): Promise<ChangedRule> {
-  await refuseTakenName(tx, kind, { id, body })
-  refuseUnknownGroups(tx, body)
-  await refuseManyLabels(tx, id, null, body)
-  await tx.trx
-    .insertInto(ruleKinds[kind].table)
-    .values({
-      id,
-      organization_id: caller.organizationId,
-      name: body.name,
-      body: JSON.stringify(body),
-      created_by: caller.userId,
-      created_at: tx.now,
-      updated_at: tx.now,
-    })
-    .execute()
-  await refuseLargeRules(tx, null, body)
-  return { id, before: null, body }
+): Promise<RuleView | HeldChange> {
+  return change(context, caller, { kind, id: newId(ruleKinds[kind].id), body }, { action: 'create', once })
 }
 
 export const ruleRows = (kind: RuleKindName) => {
@@ -71,25 +52,25 @@ export const ruleRows = (kind: RuleKindName) => {
   return owned({ table, kind: id, word, view: ruleView })
 }
 
-/** The rule keeps its id and position. */
+/** The rule keeps its id and position. Throws `not_found`. */
 export async function replaceRule(
-  context: Acting,
+  context: Governed,
   kind: RuleKindName,
   caller: Caller,
   id: string,
   body: AnyBody,
-): Promise<RuleView> {
-  return update(context, kind, caller, id, () => body)
+): Promise<RuleView | HeldChange> {
+  return change(context, caller, { kind, id, body }, { action: 'update', mustExist: true })
 }
 
 /** null removes an optional field. Throws `validation_error` if the result is not a valid rule. */
 export async function patchRule(
-  context: Acting & { readonly db: Db },
+  context: Governed,
   kind: RuleKindName,
   caller: Caller,
   id: string,
   patch: AnyPatch,
-): Promise<RuleView> {
+): Promise<RuleView | HeldChange> {
   const bodyAfter = patchedBody(kind, patch)
   const present = await context.db
     .selectFrom(ruleKinds[kind].table)
@@ -99,49 +80,18 @@ export async function patchRule(
     .executeTakeFirst()
   // Here, because decisions wait while the chain's lock is held: there, a large rule is checked again only if it has
   // changed. Errors are thrown there, after the caller's rights are checked again.
-  if (present !== undefined) attempt(() => bodyAfter(present.body as unknown as AnyBody))
-  return update(context, kind, caller, id, bodyAfter)
+  const expected = present === undefined ? null : attempt(() => bodyAfter(present.body as unknown as AnyBody))
+  const given = { kind, id, body: bodyAfter, expected }
+  return change(context, caller, given, { action: 'update', mustExist: true })
 }
 
-function attempt(work: () => unknown): void {
+function attempt<T>(work: () => T): T | null {
   try {
-    work()
+    return work()
   } catch (error) {
     if (!(error instanceof DomainError)) throw error
+    return null
   }
-}
-
-/** A body that is no larger is accepted even above the limit `storage_mb`. */
-function update(
-  context: Acting,
-  kind: RuleKindName,
-  caller: Caller,
-  id: string,
-  bodyAfter: (before: AnyBody) => AnyBody,
-): Promise<RuleView> {
-  const work = async (tx: ChainTx) => {
-    const before = await lockBody(tx, kind, id)
-    return updateRule(tx, kind, { id, before, body: bodyAfter(before) })
-  }
-  const bytes = async (tx: ChainTx) => {
-    const before = await lockBody(tx, kind, id)
-    return sizeOf(bodyAfter(before)) - sizeOf(before)
-  }
-  return saveRule(context, kind, caller, { action: 'update', work, bytes })
-}
-
-async function updateRule(
-  tx: ChainTx,
-  kind: RuleKindName,
-  rule: ChangedRule & { readonly before: AnyBody },
-): Promise<ChangedRule> {
-  const { id, before, body } = rule
-  if (body.name !== before.name) await refuseTakenName(tx, kind, { id, body })
-  refuseUnknownGroups(tx, body)
-  await refuseManyLabels(tx, id, before, body)
-  await writeBody(tx, kind, id, body)
-  await refuseLargeRules(tx, before, body)
-  return rule
 }
 
 /**
@@ -149,92 +99,166 @@ async function updateRule(
  * as `createRule` and `patchRule` do, `not_found`, and `conflict` for the version of a deletion.
  */
 export async function restoreRule(
-  context: Acting & { readonly db: Db },
+  context: Governed,
   kind: RuleKindName,
   caller: Caller,
   { id, version }: { readonly id: string; readonly version: string },
   once: Once | null = null,
-): Promise<RuleView> {
+): Promise<RuleView | HeldChange> {
   const kept = await bodyToRestore(context.db, caller.organizationId, { kind, id }, version)
   const read = readAs<AnyBody>(ruleKinds[kind].input, kept.body)
   if (!read.ok) {
     const message = headlineWithField('the rule of this version is not valid now', read.issues)
     throw new DomainError('validation_error', message, read.issues)
   }
-  const body = read.value
-  return saveRule(context, kind, caller, {
-    action: 'restore',
-    once,
-    exceeded: async (tx) => ((await bodyUnderLock(tx, kind, id)) === null ? rulesOver(tx) : null),
-    async bytes(tx) {
-      const before = await bodyUnderLock(tx, kind, id)
-      return before === null ? sizeOf(body) : sizeOf(body) - sizeOf(before)
-    },
-    async work(tx) {
-      const before = await bodyUnderLock(tx, kind, id)
-      const changed =
-        before === null
-          ? await insertRule(tx, kind, caller, { id, body })
-          : await updateRule(tx, kind, { id, before, body })
-      return { ...changed, restoredFrom: kept.number }
-    },
-  })
+  const given = { kind, id, body: read.value, restored_from: kept.number }
+  return change(context, caller, given, { action: 'restore', once })
 }
 
-/** Without the status, so a rule can be made inactive above a limit, although `inactive` is longer than `active`. */
-const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
-
+/** Throws `not_found`. */
 export async function deleteRule(
-  context: Acting,
+  context: Governed,
   kind: RuleKindName,
   caller: Caller,
   id: string,
-): Promise<void> {
-  const { table } = ruleKinds[kind]
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const before = await lockBody(tx, kind, id)
-    await tx.trx.deleteFrom(table).where('id', '=', id).execute()
-    await recordChange(tx, caller, kind, { id, before, body: null })
+): Promise<HeldChange | undefined> {
+  const answer = await change(
+    context,
+    caller,
+    { kind, id, body: null },
+    { action: 'delete', mustExist: true },
+  )
+  return isHeld(answer) ? answer : undefined
+}
+
+type Governed = Governing & Reading
+
+interface Asked extends Omit<RuleRequest, 'body'> {
+  /** Or what makes it from the body that is found under the lock; then `expected` is what it probably makes. */
+  readonly body: AnyBody | null | ((before: AnyBody) => AnyBody)
+  readonly expected?: AnyBody | null
+}
+
+/** `RuleView`, or the rule as it was before a deletion. */
+async function change(
+  context: Governed,
+  caller: Caller,
+  { expected, ...asked }: Asked,
+  given: { readonly action: string; readonly once?: Once | null; readonly mustExist?: boolean },
+): Promise<RuleView | HeldChange> {
+  const { kind, id, body } = asked
+  const probable = typeof body === 'function' ? (expected ?? null) : body
+  return changeAs<RuleView>(context, caller, {
+    ...given,
+    example:
+      kind === 'rule'
+        ? await looserExample(context, caller.organizationId, id, probable as RuleBody | null)
+        : null,
+    async prepare(tx, changer) {
+      const before = await bodyUnderLock(tx, kind, id)
+      if (before === null && given.mustExist === true) throw notFound(ruleKinds[kind].word, id)
+      const after = typeof body === 'function' ? body(before as AnyBody) : body
+      return prepareRule(tx, changer, { ...asked, body: after })
+    },
   })
 }
+
+/**
+ * Validates the change under the lock. A body that is no larger is accepted even above the limit `storage_mb`, and so
+ * is a deletion.
+ */
+export async function prepareRule(
+  tx: ChainTx,
+  changer: Changer,
+  { kind, id, body: after, restored_from: restoredFrom }: RuleRequest,
+): Promise<Prepared<RuleView>> {
+  const before = await bodyUnderLock(tx, kind, id)
+  const body = after ?? before
+  if (body === null) throw notFound(ruleKinds[kind].word, id)
+  if (after !== null) {
+    if (after.name !== before?.name) await refuseTakenName(tx, kind, { id, body: after })
+    refuseUnknownGroups(tx, after)
+    await refuseManyLabels(tx, id, before, after)
+  }
+  const verb = before === null ? 'Create' : after === null ? 'Delete' : 'Change'
+  const given = {
+    kind,
+    id,
+    body: after,
+    ...(restoredFrom === undefined ? {} : { restored_from: restoredFrom }),
+  }
+  return {
+    request: { operation: 'rule', given: plainJson(given) as JsonObject },
+    title: `${verb} the ${ruleKinds[kind].word} ${quote(body.name)}`,
+    before,
+    after,
+    async over() {
+      if (after === null) return null
+      if (before === null)
+        return storageOver(tx, restoredFrom === undefined ? 0 : sizeOf(after)) ?? rulesOver(tx)
+      const more = sizeOf(after) - sizeOf(before)
+      return more <= 0 ? null : storageOver(tx, more)
+    },
+    whyLooser: (terms) => whyLooser(tx.policy, { kind, id, before, after }, terms),
+    async save() {
+      const view = after === null ? await viewOf(tx, kind, id) : null
+      await write(tx, changer, { kind, id, before, after })
+      if (after !== null) await refuseLargeRules(tx, before, after)
+      await recordChange(tx, changer, kind, {
+        id,
+        before,
+        body: after,
+        ...(restoredFrom === undefined ? {} : { restoredFrom }),
+      })
+      return view ?? viewOf(tx, kind, id)
+    },
+  }
+}
+
+interface BodyChange extends Pick<RuleRequest, 'kind' | 'id'> {
+  readonly before: AnyBody | null
+  readonly after: AnyBody | null
+}
+
+async function write(
+  tx: ChainTx,
+  { userId }: Changer,
+  { kind, id, before, after }: BodyChange,
+): Promise<void> {
+  const { table } = ruleKinds[kind]
+  if (after === null) {
+    await tx.trx.deleteFrom(table).where('id', '=', id).execute()
+    return
+  }
+  const saved = { name: after.name, body: JSON.stringify(after), updated_at: tx.now }
+  if (before !== null) await tx.trx.updateTable(table).set(saved).where('id', '=', id).execute()
+  else
+    await tx.trx
+      .insertInto(table)
+      .values({ id, organization_id: tx.organizationId, ...saved, created_by: userId, created_at: tx.now })
+      .execute()
+}
+
+const viewOf = async (tx: ChainTx, kind: RuleKindName, id: string): Promise<RuleView> =>
+  ruleView(
+    await tx.trx.selectFrom(ruleKinds[kind].table).selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
+  )
+
+/** Without the status, so a rule can be made inactive above a limit, although `inactive` is longer than `active`. */
+const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 
 interface SavedRule {
   readonly id: string
   readonly body: AnyBody
 }
 
-interface ChangedRule extends SavedRule {
+interface ChangedRule {
+  readonly id: string
   /** null for a new rule. */
   readonly before: AnyBody | null
+  /** null for a deleted one. */
+  readonly body: AnyBody | null
   readonly restoredFrom?: number
-}
-
-interface RuleChange extends Pick<Growth<RuleView>, 'action' | 'bytes' | 'exceeded'> {
-  readonly work: (tx: ChainTx) => Promise<ChangedRule>
-  readonly once?: Once | null
-}
-
-async function saveRule(
-  context: Acting,
-  kind: RuleKindName,
-  caller: Caller,
-  { work: save, once, ...limits }: RuleChange,
-): Promise<RuleView> {
-  const { table } = ruleKinds[kind]
-  return growAs(context, caller, 'org.change', {
-    ...limits,
-    async work(tx) {
-      const saved = await save(tx)
-      await recordChange(tx, caller, kind, saved)
-      const row = await tx.trx
-        .selectFrom(table)
-        .selectAll()
-        .where('id', '=', saved.id)
-        .executeTakeFirstOrThrow()
-      await once?.markActed(tx.trx, ruleView(row))
-      return ruleView(row)
-    },
-  })
 }
 
 /** Changes of an organization's rules run one after another, so no other one can take the name after this check. */
@@ -281,34 +305,29 @@ function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody)
 /** Keeps the version, and appends the audit entry. */
 async function recordChange(
   tx: ChainTx,
-  caller: Caller,
+  changer: Changer,
   kind: RuleKindName,
-  rule: Omit<ChangedRule, 'body'> & { readonly body: AnyBody | null },
+  rule: ChangedRule,
 ): Promise<void> {
   const { id, before, body: after } = rule
   const body = (after ?? before) as AnyBody
   const { noun } = ruleKinds[kind]
   const verb = after === null ? 'deleted' : before === null ? 'created' : 'updated'
   tx.policyChanged()
-  const kept = await keepVersion(tx, caller, { kind, id }, { ...rule, after })
+  const kept = await keepVersion(tx, changer, { kind, id }, { ...rule, after })
   tx.append({
     eventType: `${noun}.${verb}`,
     action: verb.slice(0, -1),
-    actor: actorOf(caller),
+    actor: actorOf(changer),
     metadata: {
       [`${noun}_id`]: id,
       name: body.name,
       rule_status: body.status,
       ...('verdict' in body ? { verdict: body.verdict } : {}),
       ...kept,
+      ...changer.second,
     },
   })
-}
-
-async function lockBody(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody> {
-  const body = await bodyUnderLock(tx, kind, id)
-  if (body === null) throw notFound(ruleKinds[kind].word, id)
-  return body
 }
 
 async function bodyUnderLock(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody | null> {
@@ -322,14 +341,6 @@ async function bodyUnderLock(tx: ChainTx, kind: RuleKindName, id: string): Promi
   return row === undefined ? null : (row.body as unknown as AnyBody)
 }
 
-async function writeBody(tx: ChainTx, kind: RuleKindName, id: string, body: AnyBody): Promise<void> {
-  await tx.trx
-    .updateTable(ruleKinds[kind].table)
-    .set({ name: body.name, body: JSON.stringify(body), updated_at: tx.now })
-    .where('id', '=', id)
-    .execute()
-}
-
 function ruleView(row: Selectable<RulesTable>): RuleView {
   return {
     id: row.id,
@@ -339,6 +350,12 @@ function ruleView(row: Selectable<RulesTable>): RuleView {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   }
+}
+
+/** Whether the bodies differ only in what does not decide which calls match. */
+export const hasSameConditions = (one: AnyBody, other: AnyBody): boolean => {
+  const parts = (body: AnyBody) => Object.entries(body).filter(([field]) => !besides.has(field))
+  return hashOf(Object.fromEntries(parts(one))) === hashOf(Object.fromEntries(parts(other)))
 }
 
 /** They do not decide which calls match. */

@@ -1,52 +1,82 @@
 import { sql } from 'kysely'
-import type { Json } from '../../policy/types.ts'
+import { holdsCalls } from '../../policy/strictness.ts'
+import { whyLooserSettings } from '../../policy/strictness-settings.ts'
+import { list, quote } from '../../policy/text.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
+import { plainJson, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from '../../policy/settings.ts'
-import type { Acting, PresentCaller } from '../access/recheck.ts'
-import { growAs, grownEntry } from '../limits/storage.ts'
+import type { PresentCaller } from '../access/recheck.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
+import { grownEntry, storageOver } from '../limits/storage.ts'
+import { savedRules } from './analysis.ts'
 
 /**
  * A setting whose value is an object is replaced as a whole. Writes nothing if no value changes. The audit entry has
  * the old and new values.
  *
  * Throws `conflict` if `require_mfa` would lock out the caller, who has no second factor, or whose session or key is
- * not backed by it; and if nobody has used the provider that `require_sso` requires, or no owner has a way past it.
+ * not backed by it; if nobody has used the provider that `require_sso` requires, or no owner has a way past it; and if
+ * fewer than two people could decide what `loosening` holds.
  */
 export async function changeGovernance(
-  context: Acting,
+  context: Governing,
   caller: Caller,
   patch: GovernancePatch,
-): Promise<GovernanceSettings> {
+): Promise<GovernanceSettings | HeldChange> {
   const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
-  return growAs(context, caller, 'org.change', {
+  return changeAs(context, caller, {
     action: 'update',
-    async bytes(tx) {
+    async prepare(tx, changer, now) {
       const { before, after } = await changed(tx, named)
-      return grownEntry(JSON.stringify(changesOf(before, after)).length)
-    },
-    async work(tx, now) {
-      const { before, after, merged } = await changed(tx, named)
-      const changes = changesOf(before, after)
-      if (Object.keys(changes).length === 0) return after
       if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
-      if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
+      return prepareSettings(tx, changer, named)
+    },
+  })
+}
+
+/** The requester of an approved change had a second factor when they asked for `require_mfa`. */
+export async function prepareSettings(
+  tx: ChainTx,
+  changer: Changer,
+  named: object,
+): Promise<Prepared<GovernanceSettings>> {
+  const { before, after, merged } = await changed(tx, named)
+  const changes = changesOf(before, after)
+  const names = Object.keys(changes)
+  if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
+  if (after.loosening === 'second_person' && before.loosening === 'free') await requireTwoDeciders(tx)
+  const side = (settings: GovernanceSettings) =>
+    Object.fromEntries(names.map((name) => [name, settings[name as keyof GovernanceSettings]]))
+  return {
+    request: { operation: 'settings', given: plainJson(named) as JsonObject },
+    title: `Change ${list(names.map(quote), 'and', 3)}`,
+    before: side(before),
+    after: side(after),
+    async over() {
+      const more = grownEntry(JSON.stringify(changes).length)
+      return Promise.resolve(more === 0 ? null : storageOver(tx, more))
+    },
+    whyLooser: () => whyLooserSettings(before, after, { hasHolds: savedRules(tx.policy).some(holdsCalls) }),
+    async save() {
+      if (names.length === 0) return after
       await tx.trx
         .updateTable('organizations')
         .set({ settings: JSON.stringify(merged) })
-        .where('id', '=', caller.organizationId)
+        .where('id', '=', tx.organizationId)
         .execute()
       tx.policyChanged()
       tx.append({
         eventType: 'governance.updated',
         action: 'update',
-        actor: actorOf(caller),
-        metadata: { changes },
+        actor: actorOf(changer),
+        metadata: { changes, ...changer.second },
       })
       return after
     },
-  })
+  }
 }
 
 async function changed(tx: ChainTx, named: object) {
@@ -100,6 +130,19 @@ async function requireProviderReady(tx: ChainTx): Promise<void> {
       'require_sso',
       'an owner must enrol a second factor first: it is the only way in while the provider is down',
     )
+}
+
+/** Else nobody could decide what waits. An owner also counts as an admin. */
+async function requireTwoDeciders(tx: ChainTx): Promise<void> {
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from memberships m
+    where m.organization_id = ${tx.organizationId} and m.role in ('admin', 'owner')
+      and not exists (select from service_accounts where id = m.user_id)`.execute(tx.trx)
+  if ((rows[0]?.count ?? 0) >= 2) return
+  throw errorAt(
+    'conflict',
+    'loosening',
+    'fewer than two people could decide such changes: make a second person admin or owner first',
+  )
 }
 
 /** They may be audited, because settings contain no secrets. */

@@ -4,12 +4,15 @@ import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
 import type { Restrictions } from '../../policy/tool-limits.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { type Page, type PageRequest, pageOf, readCursor } from '../page.ts'
-import { violates } from '../../db/errors.ts'
 import { DomainError, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { growAs } from '../limits/storage.ts'
-import { runAs, type Acting } from '../access/recheck.ts'
+import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
+import { storageOver } from '../limits/storage.ts'
+import { whyLooserPolicy, type PolicyBody } from '../../policy/strictness-access.ts'
+import { quote } from '../../policy/text.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
 import { bodyToRestore, keepVersion } from './versions.ts'
@@ -53,55 +56,146 @@ export const listToolPolicies = (
     toolPolicyView,
   )
 
+/** What a request asks for. `body` is null for a deletion. */
+export interface PolicyRequest {
+  readonly tool: string
+  readonly role?: string
+  readonly body: PolicyBody | null
+  readonly restored_from?: number
+}
+
 /** Throws `conflict` if there is one; `validation_error` for a block with limits, wrong limits, too many policies. */
 export async function createToolPolicy(
-  context: Acting,
+  context: Governing,
   caller: Caller,
-  body: ToolPolicyInput,
+  { tool_name: tool, role, ...body }: ToolPolicyInput,
   once: Once | null,
-): Promise<ToolPolicyView> {
-  refuseLimits(body.tool_name, body.restrictions)
+): Promise<ToolPolicyView | HeldChange> {
+  refuseLimits(tool, body.restrictions)
   refuseLimitedBlock(body.allowed, body.restrictions)
-  try {
-    return await growAs(context, caller, 'org.change', {
+  return change(
+    context,
+    caller,
+    { tool, role },
+    {
       action: 'create',
-      bytes: Buffer.byteLength(JSON.stringify(body)),
-      async work(tx) {
-        const row = await insertPolicy(tx, caller, body)
-        return saved(tx, caller, { before: null, row }, { once })
+      once,
+      bodyAfter(before) {
+        if (before === null) return body
+        const whose = role === undefined ? '' : ` for role \`${role}\``
+        throw errorAt(
+          'conflict',
+          'tool_name',
+          `\`${tool}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, tool, role)}\``,
+        )
       },
-    })
-  } catch (error) {
-    if (!violates(error, 'tool_policies_pkey')) throw error
-    const whose = body.role === undefined ? '' : ` for role \`${body.role}\``
-    throw errorAt(
-      'conflict',
-      'tool_name',
-      `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``,
-    )
+    },
+  )
+}
+
+interface Named {
+  readonly tool: string
+  readonly role: string | undefined
+}
+
+/** Answers the policy, or the deleted one. */
+function change(
+  context: Governing,
+  caller: Caller,
+  { tool, role }: Named,
+  given: {
+    readonly action: string
+    readonly once?: Once | null
+    readonly restoredFrom?: number
+    bodyAfter(before: PolicyBody | null): PolicyBody | null
+  },
+): Promise<ToolPolicyView | HeldChange> {
+  return changeAs(context, caller, {
+    ...given,
+    async prepare(tx, changer) {
+      const body = given.bodyAfter(bodyOf((await policyIn(tx, tool, role)) ?? null))
+      return preparePolicy(tx, changer, {
+        tool,
+        body,
+        ...(role === undefined ? {} : { role }),
+        ...(given.restoredFrom === undefined ? {} : { restored_from: given.restoredFrom }),
+      })
+    },
+  })
+}
+
+/** Validates the change under the lock. Without new limits, a tool can be blocked even above `storage_mb`. */
+export async function preparePolicy(
+  tx: ChainTx,
+  changer: Changer,
+  request: PolicyRequest,
+): Promise<Prepared<ToolPolicyView>> {
+  const { tool, role, body, restored_from: restoredFrom = null } = request
+  const row = await policyIn(tx, tool, role)
+  if (row === undefined && body === null) throw noPolicy(tool, role)
+  if (body !== null) refuseLimits(tool, body.restrictions)
+  if (row === undefined) await refuseNew(tx, role)
+  const verb = row === undefined ? 'Create' : body === null ? 'Delete' : 'Change'
+  const whose = role === undefined ? '' : ` for ${quote(role)}`
+  const before = bodyOf(row ?? null)
+  return {
+    request: { operation: 'tool_policy', given: plainJson(request) as JsonObject },
+    title: `${verb} the tool policy of ${quote(tool)}${whose}`,
+    before,
+    after: body,
+    async over() {
+      if (body === null) return null
+      if (row === undefined)
+        return Promise.resolve(storageOver(tx, Buffer.byteLength(JSON.stringify(request))))
+      const more = growthOf(row, body.restrictions)
+      return Promise.resolve(more <= 0 ? null : storageOver(tx, more))
+    },
+    whyLooser: () => whyLooserPolicy(before, body),
+    async save() {
+      if (body === null) {
+        await deletePolicy(tx, row as Row)
+        return saved(tx, changer, { before: row as Row, row: null })
+      }
+      const after =
+        row === undefined
+          ? await insertPolicy(tx, changer, { tool, role, body })
+          : await updatePolicy(tx, row, body)
+      return saved(tx, changer, { before: row ?? null, row: after }, restoredFrom)
+    },
   }
 }
 
-async function insertPolicy(
-  tx: ChainTx,
-  caller: Caller,
-  { tool_name, role, allowed, restrictions }: ToolPolicyInput,
-): Promise<Row> {
+async function refuseNew(tx: ChainTx, role: string | undefined): Promise<void> {
   refuseUnknownGroup(tx, role)
   await refuseMore(tx, 'tool_policies', {
     most: mostToolPolicies,
     rows: 'tool policies',
     instead: 'write a rule whose `tools` is a glob',
   })
+}
+
+const deletePolicy = (tx: ChainTx, { tool_name, role }: Row) =>
+  tx.trx
+    .deleteFrom('tool_policies')
+    .where('organization_id', '=', tx.organizationId)
+    .where('tool_name', '=', tool_name)
+    .where('role', '=', role)
+    .execute()
+
+async function insertPolicy(
+  tx: ChainTx,
+  { userId }: Changer,
+  { tool, role, body: { allowed, restrictions } }: Named & { readonly body: PolicyBody },
+): Promise<Row> {
   return tx.trx
     .insertInto('tool_policies')
     .values({
-      organization_id: caller.organizationId,
-      tool_name,
+      organization_id: tx.organizationId,
+      tool_name: tool,
       role: role ?? '',
       allowed,
       restrictions: JSON.stringify(restrictions),
-      created_by: caller.userId,
+      created_by: userId,
       created_at: tx.now,
       updated_at: tx.now,
     })
@@ -111,22 +205,29 @@ async function insertPolicy(
 
 /** Throws `not_found`, and `validation_error` for a block with limits, or an unsupported limit. */
 export async function changeToolPolicy(
-  context: Acting,
+  context: Governing,
   caller: Caller,
   tool: string,
   patch: ToolPolicyChanges,
-): Promise<ToolPolicyView> {
+): Promise<ToolPolicyView | HeldChange> {
   refuseLimits(tool, patch.restrictions ?? {})
   refuseLimitedBlock(patch.allowed, patch.restrictions)
-  return growAs(context, caller, 'org.change', {
-    action: 'update',
-    bytes: async (tx) => growthOf(await policyIn(tx, tool, patch.role), patch.restrictions),
-    async work(tx) {
-      const before = await policyIn(tx, tool, patch.role)
-      if (before === undefined) throw noPolicy(tool, patch.role)
-      return saved(tx, caller, { before, row: await updatePolicy(tx, before, patch) })
+  const { role } = patch
+  return change(
+    context,
+    caller,
+    { tool, role },
+    {
+      action: 'update',
+      bodyAfter(before) {
+        if (before === null) throw noPolicy(tool, role)
+        return {
+          allowed: patch.allowed === undefined ? before.allowed : patch.allowed,
+          restrictions: patch.restrictions ?? before.restrictions,
+        }
+      },
     },
-  })
+  )
 }
 
 const policyIn = (tx: ChainTx, tool: string, role: string | undefined): Promise<Row | undefined> =>
@@ -138,20 +239,18 @@ const policyIn = (tx: ChainTx, tool: string, role: string | undefined): Promise<
     .where('role', '=', role ?? '')
     .executeTakeFirst()
 
-/** In characters. Without new limits 0, so a tool can be blocked even above `storage_mb`. */
-function growthOf(before: Row | undefined, restrictions: Restrictions | undefined): number {
-  const size = (limits: Restrictions): number => JSON.stringify(limits).length
-  const after = restrictions ?? before?.restrictions ?? {}
-  return size(after) - size(before?.restrictions ?? after)
+/** In characters. */
+function growthOf(before: Row, restrictions: Restrictions): number {
+  return JSON.stringify(restrictions).length - JSON.stringify(before.restrictions).length
 }
 
-const updatePolicy = (tx: ChainTx, before: Row, { allowed, restrictions }: ToolPolicyChanges): Promise<Row> =>
+const updatePolicy = (tx: ChainTx, before: Row, { allowed, restrictions }: PolicyBody): Promise<Row> =>
   tx.trx
     .updateTable('tool_policies')
     .set({
       updated_at: tx.now,
-      ...(allowed === undefined ? {} : { allowed }),
-      ...(restrictions === undefined ? {} : { restrictions: JSON.stringify(restrictions) }),
+      allowed,
+      restrictions: JSON.stringify(restrictions),
     })
     .where('organization_id', '=', tx.organizationId)
     .where('tool_name', '=', before.tool_name)
@@ -168,52 +267,38 @@ export const policyVersions = (tool: string, role: string | undefined) =>
  * deletion.
  */
 export async function restoreToolPolicy(
-  context: Acting & { readonly db: Db },
+  context: Governing & { readonly db: Db },
   caller: Caller,
   of: { readonly tool: string; readonly role: string | undefined; readonly version: string },
   once: Once | null,
-): Promise<ToolPolicyView> {
+): Promise<ToolPolicyView | HeldChange> {
   const { tool, role, version } = of
   const kept = await bodyToRestore(context.db, caller.organizationId, policyVersions(tool, role), version)
-  const body = kept.body as Pick<ToolPolicyInput, 'allowed' | 'restrictions'>
+  const body = kept.body as PolicyBody
   refuseLimits(tool, body.restrictions)
   refuseLimitedBlock(body.allowed, body.restrictions)
-  return growAs(context, caller, 'org.change', {
-    action: 'restore',
-    bytes: async (tx) => {
-      const before = await policyIn(tx, tool, role)
-      return before === undefined
-        ? Buffer.byteLength(JSON.stringify(body))
-        : growthOf(before, body.restrictions)
+  return change(
+    context,
+    caller,
+    { tool, role },
+    {
+      action: 'restore',
+      once,
+      restoredFrom: kept.number,
+      bodyAfter: () => body,
     },
-    async work(tx) {
-      const before = await policyIn(tx, tool, role)
-      const row =
-        before === undefined
-          ? await insertPolicy(tx, caller, { tool_name: tool, role, ...body })
-          : await updatePolicy(tx, before, body)
-      return saved(tx, caller, { before: before ?? null, row }, { once, restoredFrom: kept.number })
-    },
-  })
+  )
 }
 
+/** Throws `not_found`. */
 export async function deleteToolPolicy(
-  context: Acting,
+  context: Governing,
   caller: Caller,
   tool: string,
-  ofRole: string | undefined,
-): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const row = await tx.trx
-      .deleteFrom('tool_policies')
-      .where('organization_id', '=', caller.organizationId)
-      .where('tool_name', '=', tool)
-      .where('role', '=', ofRole ?? '')
-      .returningAll()
-      .executeTakeFirst()
-    if (row === undefined) throw noPolicy(tool, ofRole)
-    await saved(tx, caller, { before: row, row: null })
-  })
+  role: string | undefined,
+): Promise<HeldChange | undefined> {
+  const answer = await change(context, caller, { tool, role }, { action: 'delete', bodyAfter: () => null })
+  return isHeld(answer) ? answer : undefined
 }
 
 function refuseUnknownGroup({ policy, organizationId }: ChainTx, role: string | undefined): void {
@@ -231,17 +316,14 @@ type Changed =
 /** Returns the new policy, else the deleted one. */
 async function saved(
   tx: ChainTx,
-  caller: Caller,
+  changer: Changer,
   { before, row }: Changed,
-  {
-    once = null,
-    restoredFrom = null,
-  }: { readonly once?: Once | null; readonly restoredFrom?: number | null } = {},
+  restoredFrom: number | null = null,
 ): Promise<ToolPolicyView> {
   const verb = row === null ? 'deleted' : before === null ? 'created' : 'updated'
   const view = toolPolicyView(row ?? before)
   tx.policyChanged()
-  const kept = await keepVersion(tx, caller, policyVersions(view.tool_name, view.role ?? undefined), {
+  const kept = await keepVersion(tx, changer, policyVersions(view.tool_name, view.role ?? undefined), {
     before: bodyOf(before),
     after: bodyOf(row),
     restoredFrom,
@@ -249,15 +331,15 @@ async function saved(
   tx.append({
     eventType: `tool_policy.${verb}`,
     action: verb.slice(0, -1),
-    actor: actorOf(caller),
+    actor: actorOf(changer),
     metadata: {
       tool_name: view.tool_name,
       role: view.role,
       allowed: view.allowed,
       ...kept,
+      ...changer.second,
     },
   })
-  await once?.markActed(tx.trx, view)
   return view
 }
 

@@ -54,7 +54,12 @@ export interface Change {
  * Keeps the version of a change, and returns what the audit entry says of it: the bodies before and after, or only their
  * hashes if they are too long for an entry.
  */
-export async function keepVersion(tx: ChainTx, caller: Caller, object: Versioned, change: Change) {
+export async function keepVersion(
+  tx: ChainTx,
+  caller: Pick<Caller, 'userId'>,
+  object: Versioned,
+  change: Change,
+) {
   const { restoredFrom = null } = change
   const [before, after] = [plain(change.before), plain(change.after)]
   const key = { organization_id: tx.organizationId, kind: object.kind, object_id: object.id }

@@ -14,6 +14,8 @@ export const newVersion = (): string => randomUUID()
 
 /** In the row of the call, and in that of its approval. */
 export const paramsBinding = (key: EffectKey): string => effectId(key)
+/** What a change asks for, in the row of its approval. */
+export const changeBinding = (approvalId: string): string => `${approvalId}/change`
 /** In the row of the call's approval. */
 export const agentInputBinding = (approvalId: string): string => approvalId
 /** What a call would change, as its approvers see it. */

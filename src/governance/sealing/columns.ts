@@ -1,6 +1,8 @@
 import type { EffectKey } from '../../contract/ids.ts'
+import type { ApprovalKind } from '../../contract/status.ts'
 import {
   agentInputBinding,
+  changeBinding,
   connectionBinding,
   errorBinding,
   fileBinding,
@@ -73,6 +75,14 @@ const ofFile = (part: 'text' | 'rows'): SealedColumn => ({
   binding: (row) => fileBinding(text(row, 'organization_id'), text(row, 'id'), part),
 })
 
+/** What an approval covers, by its kind. A whole run seals nothing here. */
+const approvedBinding: Readonly<Record<ApprovalKind, (row: Row) => string>> = {
+  step: (row) => paramsBinding(effectKey(row)),
+  run: (row) => paramsBinding(effectKey(row)),
+  agent_call: (row) => agentInputBinding(text(row, 'id')),
+  change: (row) => changeBinding(text(row, 'id')),
+}
+
 /** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
 export const sealedColumns: readonly SealedColumn[] = [
   ofRun('inputs', inputsBinding),
@@ -84,8 +94,7 @@ export const sealedColumns: readonly SealedColumn[] = [
     table: 'approvals',
     column: 'params_sealed',
     also: ['kind', ...effectColumns],
-    binding: (row) =>
-      row['kind'] === 'agent_call' ? agentInputBinding(text(row, 'id')) : paramsBinding(effectKey(row)),
+    binding: (row) => approvedBinding[text(row, 'kind') as ApprovalKind](row),
   },
   { table: 'approvals', column: 'state_sealed', binding: (row) => stateBinding(text(row, 'id')) },
   {

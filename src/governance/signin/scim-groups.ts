@@ -140,7 +140,7 @@ export async function changeScimGroup(
       // An owner may have given it another name here, which stays until the directory gives one.
       const isRenamed = displayName !== undefined && displayName !== before.displayName
       const name = isRenamed ? wanted : before.name
-      if (name !== before.name) await updateGroup(tx, id, { name }, actor)
+      if (name !== before.name) await updateGroup(tx, id, { name }, { actor })
       await keep(tx, id, before, {
         displayName: displayName ?? before.displayName,
         externalId: externalId === undefined ? before.externalId : externalId,

@@ -10,7 +10,7 @@ const batch = 50
  * Removes what is older than RETENTION_DAYS, unless it is 0 (then only `removeUnkept`):
  * - inputs, sealed parameters, outputs, results and events of runs that have ended;
  * - uploaded files that no run has used;
- * - sealed inputs of agents' calls that were decided;
+ * - sealed inputs of agents' calls that were decided, and of decided changes;
  * - revoked connections;
  * - messages, unless they are about something that still waits.
  *
@@ -26,7 +26,7 @@ export async function removeOldData(context: Configured): Promise<number> {
     sql`
       update approvals set params_sealed = null
       where id in (select id from approvals
-                   where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
+                   where kind in ('agent_call', 'change') and params_sealed is not null and status <> 'pending'
                      and decided_at < ${cutoff}
                    limit ${batch} for update skip locked)`.execute(context.db),
   )

@@ -249,6 +249,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /approvals/{id}': about(200, (world) => world.votable()),
   'POST /approvals/{id}/approve': about(200, (world) => world.votable(), { comment: 'c' }),
   'POST /approvals/{id}/reject': about(200, (world) => world.votable(), { comment: 'c' }),
+  'POST /approvals/{id}/withdraw': about(200, (world) => world.heldChange(), {}),
 
   'GET /organizations/{id}/service-accounts': of(200),
   'POST /organizations/{id}/service-accounts': sends(201, () => ({ name: newId('user') })),

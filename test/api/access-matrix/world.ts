@@ -1,3 +1,5 @@
+import type { Insertable } from 'kysely'
+import type { ApprovalsTable } from '../../../src/db/schema/runs.ts'
 import { integrationNames } from '../../../src/tools/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { hashOfState } from '../../../src/governance/connections/authorize.ts'
@@ -321,14 +323,24 @@ export class World {
 
   /** Stores the approval of a held call of the sender's agent. */
   async heldCall(): Promise<string> {
+    const session_id = (await this.agentSession(this.sender)).id
+    return this.held({ kind: 'agent_call', session_id, tool: 'Bash' })
+  }
+
+  /** Stores a change of the sender that waits for a second person. */
+  heldChange(): Promise<string> {
+    return this.held({ kind: 'change', title: 'Delete the rule `r`' })
+  }
+
+  async held(
+    given: Pick<Insertable<ApprovalsTable>, 'kind' | 'session_id' | 'tool' | 'title'>,
+  ): Promise<string> {
     const id = newId('approval')
     const approval = {
       id,
       organization_id: this.organizationId,
-      kind: 'agent_call' as const,
       status: 'pending' as const,
-      session_id: (await this.agentSession(this.sender)).id,
-      tool: 'Bash',
+      ...given,
       labels: [],
       risk: JSON.stringify({ level: 'low', reasons: [] }),
       requested_by: this.sender.userId,

@@ -27,6 +27,7 @@ test.each([
   ['docs/sign-in.md', ['']],
   ['docs/service-accounts.md', ['']],
   ['docs/versions.md', ['']],
+  ['docs/changes.md', ['']],
 ])('the commands of %s do what the page says', async (page, before) => {
   expect(await readDocsPage(page)).toEqual([...before, ...shownOutputs(page)])
 })

@@ -124,6 +124,10 @@ export const settingProofs: Proofs = {
     const { execution_id } = await world.ok('admin', 'POST', `/workflows/${await world.workflow(keep)}/execute?wait=0`, {}) // prettier-ignore
     return 'inputs' in (await world.ok('member', 'GET', `/runs/${execution_id}`))
   }),
+  ...setting('loosening', ['free', 'second_person'], [204, 202], async (world) => {
+    const rule = await world.ok('admin', 'POST', `/organizations/${world.id}/rules`, { name: 'r', verdict: 'deny', match_all: true }) // prettier-ignore
+    return (await world.send('admin', 'DELETE', `/organizations/${world.id}/rules/${rule.id}`)).status
+  }),
   'restricted_labels[]': proof(['pii', 'internal'], [200, 403], async (world, label) => {
     await world.settings({ restricted_labels: [label] })
     const path = `/memory/k?organization_id=${world.id}`

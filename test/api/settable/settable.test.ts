@@ -66,7 +66,11 @@ const acts: readonly RouteKey[] = [
     'POST /executions/{id}/cancel',
     'POST /runs/{id}/steps/{step}/resolve',
   ] as const),
-  ...(['POST /approvals/{id}/approve', 'POST /approvals/{id}/reject'] as const),
+  ...([
+    'POST /approvals/{id}/approve',
+    'POST /approvals/{id}/reject',
+    'POST /approvals/{id}/withdraw',
+  ] as const),
   'POST /workflows/{id}/authorization-preview',
   ...(['test', 'backtest', 'diff'] as const).map((act) => `POST /organizations/{id}/rules/${act}` as const),
   ...(['POST /authorize', 'POST /authorize/observe', 'POST /authorize/sessions/end'] as const),

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
-import { createRule } from '../../../src/governance/rules/rules.ts'
+import { createRule } from '../../governance/rules/free-changes.ts'
 import { finishItems } from '../../../src/governance/runs/end/finish-items.ts'
 import { expandStep } from '../../../src/calls/runs/items.ts'
 import { labelRuleInput } from '../../../src/governance/rules/rule-kinds.ts'

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { readDetail } from '../../../src/governance/approvals/detail.ts'
 import { listApprovals } from '../../../src/governance/approvals/read.ts'
+import { prepareChange } from '../../../src/governance/applying/apply.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import { changeRole } from '../../../src/governance/people/members.ts'
 import type { Role } from '../../../src/policy/types.ts'
@@ -155,7 +156,7 @@ describe('a vote', () => {
     const { id, owner } = await addOrganization(engine.context)
     const before = await stateOf(it)
     const caller = { ...engine.caller('owner'), ...owner, organizationId: id }
-    expect(await outcome(vote(engine.context, { caller, approvalId: it.id, decision: 'approve', comment: '' }))).toBe('not_found') // prettier-ignore
+    expect(await outcome(vote(engine.context, { caller, approvalId: it.id, decision: 'approve', comment: '', prepareChange: prepareChange(engine.context) }))).toBe('not_found') // prettier-ignore
     expect(await outcome(engine.vote('apr_none', 'admin'))).toBe('not_found')
     expect(await stateOf(it)).toEqual(before)
   })
@@ -195,7 +196,15 @@ describe('votes at the same time, from two processes', () => {
   let other: Context
   beforeAll(() => void (other = engine.another()))
   const elsewhere = (approvalId: string, name: BootstrapName, decision: 'approve' | 'reject') =>
-    outcome(vote(other, { caller: engine.caller(name), approvalId, decision, comment: '' }))
+    outcome(
+      vote(other, {
+        caller: engine.caller(name),
+        approvalId,
+        decision,
+        comment: '',
+        prepareChange: prepareChange(other),
+      }),
+    )
 
   test('of one person count once', async () => {
     for (let round = 0; round < 10; round += 1) {

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../../api/server.ts'
 import { countedTables } from '../../../src/db/migrations/0001-baseline/storage.ts'
 import { authorize } from '../../../src/calls/agents/ask.ts'
 import { createRoleOverride, deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
-import { createRule } from '../../../src/governance/rules/rules.ts'
+import { createRule } from '../rules/free-changes.ts'
 import { labelRuleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { openKey } from '../../../src/governance/idempotency.ts'
 import { authenticate } from '../../../src/governance/access/identity.ts'
@@ -274,7 +274,7 @@ describe('storage counters', () => {
 
 /** Columns whose values are short. The fixed allowance per row covers these columns. */
 const bounded =
-  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking|author_roles|destination|value_version|target_version|seats|readers)$/
+  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking|author_roles|destination|value_version|target_version|seats|readers|title)$/
 
 test('every column that can grow is counted for its table', async () => {
   const { rows } = await engine.context.pool.query<{ table: string; column: string }>(

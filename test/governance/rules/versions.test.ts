@@ -1,12 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { labelRuleInput, ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
-import {
-  createRule,
-  deleteRule,
-  patchRule,
-  restoreRule,
-  ruleRows,
-} from '../../../src/governance/rules/rules.ts'
+import { createRule, deleteRule, patchRule, restoreRule, ruleRows } from './free-changes.ts'
 import {
   changeToolPolicy,
   createToolPolicy,

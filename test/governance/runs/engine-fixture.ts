@@ -8,12 +8,13 @@ import { newId } from '../../../src/contract/ids.ts'
 import type { FinishInput } from '../../../src/contract/messages.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { sealState } from '../../../src/governance/approvals/approved-state.ts'
+import { prepareChange } from '../../../src/governance/applying/apply.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { canonicalJson, hashOf } from '../../../src/shared/canonical-json.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
 import { setFreeze } from '../../../src/governance/rules/freeze.ts'
-import { createRule, deleteRule } from '../../../src/governance/rules/rules.ts'
+import { createRule, deleteRule } from '../rules/free-changes.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
@@ -22,7 +23,7 @@ import { decideSteps } from '../../../src/calls/runs/effect.ts'
 import { markSent, recordOutcomes, type MayAct } from '../../../src/calls/runs/outcome.ts'
 import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
-import { changeGovernance } from '../../../src/governance/rules/settings.ts'
+import { changeGovernance } from '../rules/free-changes.ts'
 import { createWorkflow, insertWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
@@ -121,7 +122,13 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     decide: (op) => context.combiner.join(organizationId, decideSteps, op),
     record: (op) => recordNow(context, organizationId, op),
     vote: (approvalId, name, decision = 'approve', comment = '') =>
-      vote(context, { caller: caller(name), approvalId, decision, comment }),
+      vote(context, {
+        caller: caller(name),
+        approvalId,
+        decision,
+        comment,
+        prepareChange: prepareChange(context),
+      }),
     async rules(...bodies) {
       const own = context.db.selectFrom('rules').where('organization_id', '=', organizationId)
       const rows = await own.select('id').execute()

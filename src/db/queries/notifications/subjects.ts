@@ -17,6 +17,7 @@ export interface ApprovalRow {
   readonly item_count: number | null
   readonly session_id: string | null
   readonly tool: string | null
+  readonly title: string | null
   readonly destination: string | null
   readonly workflow_name: string | null
   readonly agent_name: string | null
@@ -53,7 +54,7 @@ export const selectApprovalSubjects = (given: {
   readonly where: RawBuilder<unknown>
 }): RawBuilder<ApprovalRow> => sql`
   select a.id, a.kind, a.status, ${given.isOver} as is_over, a.superseded_by, a.run_id,
-    a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
+    a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.title, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
     a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.seats,
     a.created_at, a.remind_at, a.expires_at, clock_timestamp() as read_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'at', v.at, 'email', p.email, 'role', m.role,

@@ -10,6 +10,7 @@ import {
   requirementOf,
   type FirstPeople,
   type StoredTerms,
+  type TermsOfKind,
   type VoteWithRole,
 } from '../../approvals/requirement.ts'
 import type { Context, Reading } from '../../context.ts'
@@ -138,8 +139,8 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
-const termsOf = ({ approver, approvals_needed, seats }: Waiting): StoredTerms | null =>
-  approvals_needed === null ? null : { approver, approvals_needed, seats }
+const termsOf = ({ approver, approvals_needed, seats }: Waiting): TermsOfKind | null =>
+  approvals_needed === null ? null : { kind: 'step', approver, approvals_needed, seats }
 
 /** For all items; only votes that count now. Example: `1 of 2 votes given, 1 missing (1 for each item)`. */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
@@ -161,7 +162,10 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   )
   const given = [...byApproval.values()].reduce(
     (sum, cast) =>
-      sum + (cast[0] === undefined ? 0 : countingVotes(cast, cast[0], requirementOf(cast[0], settings))),
+      sum +
+      (cast[0] === undefined
+        ? 0
+        : countingVotes(cast, cast[0], requirementOf({ ...cast[0], kind: 'step' }, settings))),
     0,
   )
   const needed = required.needed * waiting.count

@@ -1,0 +1,99 @@
+import type { ComponentChild } from 'preact'
+import { describeConditions, type Described } from '../../policy/explain.ts'
+import { seatsOf, seatWords } from '../../policy/seats.ts'
+import type { ApprovalView } from '../visit.ts'
+import { Diff, type Sides } from './contents.tsx'
+import { Facts, Hidden, Values, type Fields } from './values.tsx'
+import { LongText, Sentence, Words } from './words.tsx'
+
+/* A change of a rule, a setting or a group that waits for a second person. */
+
+const sides: Sides = {
+  before: 'as it is now',
+  nothing: 'There is nothing now. ',
+  after: 'after the change',
+}
+
+/** As the API gives it in `params`. */
+interface Shown {
+  readonly before: Fields | null
+  readonly after: Fields | null
+  readonly why: readonly string[]
+  readonly example: {
+    readonly call: { readonly tool: string; readonly labels: readonly string[]; readonly params: Fields }
+  } | null
+}
+
+export const ChangedPolicy = ({ approval }: { readonly approval: ApprovalView }) => (
+  <section aria-labelledby="contents">
+    <h2 id="contents">{approval.status === 'pending' ? 'What would change' : 'What was to change'}</h2>
+    <Changed approval={approval} />
+  </section>
+)
+
+function Changed({ approval }: { readonly approval: ApprovalView }) {
+  const { params, preview, values_hidden: hidden } = approval
+  if (params === undefined || preview === undefined)
+    return hidden === undefined ? null : <Hidden hidden={hidden} />
+  const { before, after, why, example } = params as unknown as Shown
+  const decided = (name: string): string => preview.fields.find((field) => field.name === name)?.value ?? ''
+  const rows = [
+    ['Now', ruleWords(before)],
+    ['Then', ruleWords(after)],
+  ] as const
+  return (
+    <>
+      {rows.every(([, words]) => words === null) ? null : (
+        <Facts
+          facts={rows.map(([name, words]): readonly [string, ComponentChild] => [name, words ?? 'nothing'])}
+        />
+      )}
+      {preview.diff === undefined ? null : <Diff diff={preview.diff} sides={sides} />}
+      <h3>Why it needs a second person</h3>
+      <ul class="bullets">
+        {why.map((reason) => (
+          <li>
+            <Sentence text={reason} />
+          </li>
+        ))}
+      </ul>
+      {example === null ? null : (
+        <>
+          <h3>A call that would be decided less strictly</h3>
+          <Facts
+            facts={[
+              [
+                'Tool',
+                <code>
+                  <Words text={example.call.tool} />
+                </code>,
+              ],
+              [
+                'Labels',
+                example.call.labels.length === 0 ? null : <Words text={example.call.labels.join(', ')} />,
+              ],
+              ['Now', <Sentence text={decided('decided now')} />],
+              ['Then', <Sentence text={decided('decided then')} />],
+            ]}
+          />
+          {Object.keys(example.call.params).length === 0 ? null : <Values values={example.call.params} />}
+        </>
+      )}
+      <details class="exact">
+        <summary>Exactly as it was asked for</summary>
+        <LongText text={JSON.stringify(params, null, 2)} kind="json" />
+      </details>
+    </>
+  )
+}
+
+const verdicts: Readonly<Record<string, string>> = { allow: 'allows', deny: 'denies' }
+const states: Readonly<Record<string, string>> = { shadow: 'only reports: it ', inactive: 'is inactive: it ' }
+
+/** "holds a call for 1 owner when …"; null if it is no rule. */
+function ruleWords(body: Fields | null): ComponentChild {
+  if (body === null || typeof body['verdict'] !== 'string') return null
+  const does = verdicts[body['verdict']] ?? `holds, for ${seatWords(seatsOf(body), 'counted')},`
+  const state = states[String(body['status'])] ?? ''
+  return <Sentence text={`${state}${does} a call when ${describeConditions(body)}`} />
+}

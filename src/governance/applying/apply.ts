@@ -1,0 +1,61 @@
+import { hasRole } from '../access/scopes.ts'
+import { roleUnderLock } from '../access/recheck.ts'
+import type { PrepareChange } from '../approvals/vote.ts'
+import { baseOf, openChange, type PendingChange } from '../approvals/change.ts'
+import type { Changer } from '../changes/gate.ts'
+import type { Unsealing } from '../context.ts'
+import { DomainError } from '../errors.ts'
+import { quotaExceeded } from '../limits/run-quota.ts'
+import { operations } from './operations.ts'
+
+/**
+ * Makes a change as its requester asked for it, if what it changes is as it was then and the requester may still make
+ * it. Throws what the change throws: then the vote does not count, and the approval stays pending.
+ */
+export const prepareChange =
+  (context: Unsealing): PrepareChange =>
+  async (tx, { id, requested_by: requester }, approver) => {
+    const { params_sealed: sealed, email } = await tx.trx
+      .selectFrom('approvals as a')
+      .innerJoin('users as u', 'u.id', 'a.requested_by')
+      .select(['a.params_sealed', 'u.email'])
+      .where('a.id', '=', id)
+      .executeTakeFirstOrThrow()
+    if (sealed === null) return { because: 'what it would change is no longer stored' }
+    const change = await openChange(context.sealer, id, sealed)
+    const role = await roleUnderLock(tx, requester)
+    if (role === null || !hasRole(role, change.role))
+      return { because: `the person who asked for it has no longer the role \`${change.role}\`` }
+    const changer: Changer = {
+      userId: requester,
+      keyId: null,
+      organizationId: tx.organizationId,
+      email,
+      ip: null,
+      ...(approver.requestId === undefined ? {} : { requestId: approver.requestId }),
+      second: { requested_by: requester, approved_by: approver.userId, approval_id: id },
+    }
+    const prepared = await preparedFrom(change, (operation) => operation(tx, changer, change.request.given))
+    if (prepared === null || baseOf(prepared.before) !== change.base)
+      return { because: 'what it would change was changed meanwhile' }
+    const over = (await prepared.over?.()) ?? null
+    if (over !== null) throw quotaExceeded(over)
+    return prepared
+  }
+
+type Operation = (typeof operations)[string]
+
+/** null if what it would change is gone. */
+async function preparedFrom(
+  { request }: PendingChange,
+  prepare: (operation: Operation) => ReturnType<Operation>,
+) {
+  const operation = operations[request.operation]
+  if (operation === undefined) throw new Error(`no operation ${request.operation}`)
+  try {
+    return await prepare(operation)
+  } catch (error) {
+    if (error instanceof DomainError && error.code === 'not_found') return null
+    throw error
+  }
+}

@@ -1,0 +1,121 @@
+import type { Decided } from '../../policy/decide.ts'
+import { findChanges, termsOf, type Change } from '../../policy/rule-diff.ts'
+import type { LabelRuleBody, RuleBody, StoredRule } from '../../policy/rule.ts'
+import { seatWords } from '../../policy/seats.ts'
+import {
+  isDecidedAsStrictly,
+  whyLooserLabelRule,
+  whyLooserRule,
+  type Terms,
+} from '../../policy/strictness.ts'
+import { nextTurn } from '../../shared/time-slices.ts'
+import { facts } from '../../tools/index.ts'
+import { usualTerms, type UsualTerms } from '../changes/gate.ts'
+import { policySnapshot } from '../audit/combiner.ts'
+import type { LoadedPolicy } from '../audit/policy-cache.ts'
+import type { LooserExample } from '../approvals/change.ts'
+import type { Changing } from '../context.ts'
+import { agentEffects, savedRules } from './analysis.ts'
+import type { AnyBody, RuleKindName } from './rule-kinds.ts'
+
+/* What a change of a rule would decide less strictly: sentences under the lock, an example before it. */
+
+interface BodyChange {
+  readonly kind: RuleKindName
+  readonly id: string
+  readonly before: AnyBody | null
+  readonly after: AnyBody | null
+}
+
+/** Call it under the lock. */
+export function whyLooser(
+  policy: LoadedPolicy,
+  { kind, id, before, after }: BodyChange,
+  usual: UsualTerms,
+): string[] {
+  const rules = savedRules(policy)
+  if (kind === 'rule')
+    return whyLooserRule(changeOf(rules, id, before, after as RuleBody | null), termsIn(policy, usual))
+  const others = [...policy.labelRules].flatMap(([key, { text }]) =>
+    key === id ? [] : [JSON.parse(text) as LabelRuleBody],
+  )
+  const change = { before: before as LabelRuleBody | null, after: after as LabelRuleBody | null, others }
+  return whyLooserLabelRule(change, rules, { facts })
+}
+
+const changeOf = (
+  rules: readonly StoredRule[],
+  id: string,
+  before: AnyBody | null,
+  after: RuleBody | null,
+) => ({ before: before as RuleBody | null, after, others: rules.filter((rule) => rule.id !== id) })
+
+const termsIn = ({ settings }: Pick<LoadedPolicy, 'settings'>, usual: UsualTerms): Terms => ({
+  facts,
+  threshold: settings.approval_threshold,
+  ...usual,
+})
+
+/** Milliseconds of the thread, and of one slice. */
+const mostWork = 500
+const slice = 5
+
+/** null if none is needed, or none was found in time. */
+export async function looserExample(
+  context: Changing,
+  organizationId: string,
+  id: string,
+  after: RuleBody | null,
+): Promise<LooserExample | null> {
+  const policy = await policySnapshot(context, organizationId)
+  if (policy.settings.loosening === 'free') return null
+  const from = savedRules(policy)
+  const before = from.find((rule) => rule.id === id) ?? null
+  const terms = termsIn(policy, usualTerms(context))
+  if (whyLooserRule(changeOf(from, id, before, after), terms).length === 0) return null
+  const rest = from.map((rule) => (rule.id !== id ? [rule] : after === null ? [] : [{ ...after, id }])).flat()
+  const to = before === null && after !== null ? [...from, { ...after, id }] : rest
+  return search(policy, { from, to }, terms)
+}
+
+async function search(
+  { settings }: LoadedPolicy,
+  { from, to }: { readonly from: readonly StoredRule[]; readonly to: readonly StoredRule[] },
+  terms: Terms,
+): Promise<LooserExample | null> {
+  const sets = {
+    from,
+    to,
+    approvalsEnabled: settings.approvals_enabled,
+    facts,
+    effectsOf: agentEffects(settings),
+    externalTools: settings.external_tools,
+  }
+  const found = new Map<string, Change>()
+  let [worked, began] = [0, performance.now()]
+  for (const _ of findChanges(sets, found)) {
+    for (const change of found.values())
+      if (!isDecidedAsStrictly(change.to, change.from, terms))
+        return { call: change.example, ...viewOf(change.from, change.to, terms.threshold) }
+    found.clear()
+    const now = performance.now()
+    if (now - began < slice) continue
+    worked += now - began
+    if (worked > mostWork) return null
+    await nextTurn()
+    began = performance.now()
+  }
+  return null
+}
+
+function viewOf(before: Decided, after: Decided, threshold: number) {
+  const words = (decided: Decided): string | null => {
+    const terms = termsOf(decided, threshold)
+    return terms === null ? null : seatWords(terms.approvers, 'counted')
+  }
+  return {
+    before: before.verdict,
+    after: after.verdict,
+    terms: { before: words(before), after: words(after) },
+  }
+}

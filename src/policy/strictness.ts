@@ -1,0 +1,228 @@
+import { z } from 'zod'
+import type { Decided } from './decide.ts'
+import { implies, type Matching } from './implication.ts'
+import { ruleSchemas, type LabelRuleBody, type RuleBody } from './rule.ts'
+import { coverSeats, seatsOf, seatWords, strictest, withThreshold } from './seats.ts'
+import { list, quote } from './text.ts'
+import type { ToolFacts } from './tool-facts.ts'
+import { Steps, rank } from './types.ts'
+
+/*
+ * Whether a change of a rule leaves every call decided as strictly as before. An empty list is a proof; a sentence says
+ * which part could not be shown to be as strict. test/policy/strictness.test.ts compares the answers with `decide`.
+ */
+
+/** Comparisons for one change. They are made while decisions wait, so they are few. */
+const mostSteps = 200_000
+
+export interface RuleChange<Body> {
+  /** null if there is none. */
+  readonly before: Body | null
+  readonly after: Body | null
+  /** All other saved rules. */
+  readonly others: readonly Body[]
+}
+
+export interface Terms {
+  readonly facts: ToolFacts
+  /** The least number of people who approve. */
+  readonly threshold: number
+  /** The shortest time that an approval waits if no rule says how long. */
+  readonly usualSeconds: number
+}
+
+/** An `allow` rule changes no verdict: a call that no other rule matches is allowed anyway. */
+const restricts = (rule: RuleBody | null): rule is RuleBody =>
+  rule !== null && rule.status !== 'inactive' && rule.status !== 'shadow' && rule.verdict !== 'allow'
+
+export const holdsCalls = (rule: RuleBody): boolean => restricts(rule) && rule.verdict === 'require_approval'
+
+export function whyLooserRule(
+  { before, after, others }: RuleChange<RuleBody>,
+  { facts, threshold, usualSeconds }: Terms,
+): string[] {
+  const steps = new Steps(mostSteps)
+  const form = z.object(ruleSchemas(facts).ruleShape)
+  // A damaged condition can match every call, so a damaged rule proves nothing.
+  const isSound = (rule: RuleBody): boolean => form.safeParse(rule).success
+  const active = others.filter((rule) => restricts(rule) && isSound(rule))
+  const own = restricts(after) ? after : null
+  return [
+    ...(restricts(before) ? whyWeaker(before, own, active, { threshold, steps, isSound }) : []),
+    ...(own === null ? [] : whyWeakens(own, before, active, { threshold, usualSeconds })),
+  ]
+}
+
+interface Proof {
+  readonly threshold: number
+  readonly steps: Steps
+  readonly isSound: (rule: RuleBody) => boolean
+}
+
+/** What `before` asks of its calls must stay: by the rule itself as `after`, or by another one. */
+function whyWeaker(
+  before: RuleBody,
+  after: RuleBody | null,
+  others: readonly RuleBody[],
+  { threshold, steps, isSound }: Proof,
+): string[] {
+  const name = quote(before.name)
+  if (!isSound(before)) return [`the rule ${name} has a part that cannot be read`]
+  const kept = [...(after === null ? [] : [after]), ...others]
+  const strict = kept.filter((other) => isAsStrict(other, before, threshold))
+  if (strict.some((other) => proven(before, other, steps))) return []
+  if (steps.areUsedUp) return ['the rules are too large to be compared in bounded time']
+  const does = before.verdict === 'deny' ? 'denies' : 'holds'
+  if (after === null) return [`no other active rule surely ${does} all calls that ${name} ${does} now`]
+  if (rank[after.verdict] < rank[before.verdict]) return [`calls that ${name} denies now would only be held`]
+  if (!isAsStrict(after, before, threshold)) return [termsWords(before, after)]
+  const parts = matchingParts.filter(
+    (part) =>
+      !proven(before, { ...before, verdict: after.verdict, [part]: after[part] }, new Steps(mostSteps)),
+  )
+  const named = list((parts.length === 0 ? ['conditions'] : parts).map(quote), 'and', matchingParts.length)
+  return [`with its new ${named}, ${name} may match fewer calls than now`]
+}
+
+const matchingParts = ['tools', 'side_effects', 'labels', 'params', 'applies_to', 'classed'] as const
+
+function proven(narrow: Matching, wide: Matching, steps: Steps): boolean {
+  const proof = implies(narrow, wide, steps)
+  for (;;) {
+    const { done, value } = proof.next()
+    if (done === true) return value
+  }
+}
+
+/** If both match a call, `other` asks for as much. */
+function isAsStrict(other: RuleBody, rule: RuleBody, threshold: number): boolean {
+  if (rank[other.verdict] !== rank[rule.verdict]) return rank[other.verdict] > rank[rule.verdict]
+  if (rule.verdict !== 'require_approval') return true
+  const [own, asked] = [seatsOf(other), seatsOf(rule)]
+  return (
+    isAsShort(other.expires_after_seconds, rule.expires_after_seconds) &&
+    coverSeats(own, asked) &&
+    coverSeats(withThreshold(own, threshold), withThreshold(asked, threshold))
+  )
+}
+
+/** 0 is never. Without a time it is not known here. */
+const isAsShort = (own: number | undefined, asked: number | undefined): boolean =>
+  own === asked || asked === 0 || (own !== undefined && asked !== undefined && own > 0 && own <= asked)
+
+function termsWords(before: RuleBody, after: RuleBody): string {
+  const words = (rule: RuleBody): string => seatWords(seatsOf(rule), 'counted')
+  const time = ({ expires_after_seconds: seconds }: RuleBody): string =>
+    seconds === undefined ? 'the usual time' : seconds === 0 ? 'for ever' : `${seconds} seconds`
+  const [asked, own] = [words(before), words(after)]
+  return asked === own
+    ? `an approval would wait ${time(after)} in place of ${time(before)}`
+    : `an approval by ${own} may be less than one by ${asked}`
+}
+
+/**
+ * A rule that holds can weaken others that hold the same call: with a seat more, the people beyond one for each seat may
+ * come from any seat, and a time takes the place of the usual one.
+ */
+function whyWeakens(
+  rule: RuleBody,
+  before: RuleBody | null,
+  others: readonly RuleBody[],
+  { threshold, usualSeconds }: Pick<Terms, 'threshold' | 'usualSeconds'>,
+): string[] {
+  if (rule.verdict !== 'require_approval') return []
+  const { expires_after_seconds: seconds } = rule
+  const same =
+    restricts(before) && before.verdict === rule.verdict && before.expires_after_seconds === seconds
+  const mayWaitLonger = !same && seconds !== undefined && (seconds === 0 || seconds > usualSeconds)
+  const met = others.filter((other) => other.verdict === 'require_approval' && mayMeet(rule, other))
+  const mixed = met.find((other) => {
+    const asked = seatsOf(other)
+    const joined = strictest([...asked, ...seatsOf(rule)])
+    return !coverSeats(withThreshold(joined, threshold), withThreshold(asked, threshold))
+  })
+  const untimed = met.find((other) => other.expires_after_seconds === undefined)
+  return [
+    ...(mixed === undefined
+      ? []
+      : [`of ${threshold} people, fewer would have to be those that ${quote(mixed.name)} asks for`]),
+    ...(mayWaitLonger && untimed !== undefined
+      ? [`an approval that ${quote(untimed.name)} asks for too may wait longer than the usual time`]
+      : []),
+  ]
+}
+
+/** Compares two decisions of one call. */
+export function isDecidedAsStrictly(
+  after: Decided,
+  before: Decided,
+  { threshold, usualSeconds }: Pick<Terms, 'threshold' | 'usualSeconds'>,
+): boolean {
+  if (rank[after.verdict] !== rank[before.verdict]) return rank[after.verdict] > rank[before.verdict]
+  if (before.verdict !== 'require_approval') return true
+  const waits = (seconds: number | null): number => (seconds === 0 ? Infinity : (seconds ?? usualSeconds))
+  return (
+    waits(after.expiresAfterSeconds) <= waits(before.expiresAfterSeconds) &&
+    coverSeats(withThreshold(after.seats, threshold), withThreshold(before.seats, threshold))
+  )
+}
+
+/** false only if no call matches both. */
+function mayMeet(one: RuleBody, other: RuleBody): boolean {
+  const meet = (a: readonly string[] | undefined, b: readonly string[] | undefined): boolean =>
+    a === undefined || b === undefined || a.some((each) => b.includes(each))
+  const isPlain = (tools: readonly string[] | undefined): boolean =>
+    tools?.every((tool) => !/[*?]/.test(tool)) === true
+  return (
+    meet(one.applies_to, other.applies_to) &&
+    meet(one.side_effects, other.side_effects) &&
+    (!isPlain(one.tools) || !isPlain(other.tools) || meet(one.tools, other.tools))
+  )
+}
+
+/** `rules`: all saved rules, one of which may stop matching if a label is added. */
+export function whyLooserLabelRule(
+  { before, after, others }: RuleChange<LabelRuleBody>,
+  rules: readonly RuleBody[],
+  { facts }: Pick<Terms, 'facts'>,
+): string[] {
+  const isActive = (rule: LabelRuleBody | null): rule is LabelRuleBody => rule?.status === 'active'
+  const form = z.object(ruleSchemas(facts).labelRuleShape)
+  const [own, kept] = [isActive(after) ? [after] : [], others.filter(isActive)]
+  const steps = new Steps(mostSteps)
+  const adds = (rule: LabelRuleBody, all: readonly string[]): boolean =>
+    all.every((label) => rule.add_labels.includes(label))
+  // As in `compileLabelRule`, one matching element of a list is enough.
+  const matching = ({ tools, params, labels }: LabelRuleBody): Matching => ({
+    verdict: 'deny',
+    ...(tools === undefined ? {} : { tools }),
+    ...(params === undefined ? {} : { params }),
+    ...(labels === undefined ? {} : { labels }),
+  })
+  const isKept =
+    !isActive(before) ||
+    (form.safeParse(before).success &&
+      [...own, ...kept].some(
+        (rule) =>
+          form.safeParse(rule).success &&
+          adds(rule, before.add_labels) &&
+          proven(matching(before), matching(rule), steps),
+      ))
+  // Labels that the same data gets now let no further call escape.
+  const known = new Set(
+    own.every((rule) => isActive(before) && proven(matching(rule), matching(before), steps))
+      ? before?.add_labels
+      : [],
+  )
+  const added = new Set(own.flatMap((rule) => rule.add_labels.filter((label) => !known.has(label))))
+  const escaping = [...rules.filter(restricts), ...kept, ...own].flatMap(({ name, labels }) => {
+    const excluded = labels?.none_of?.find((label) => added.has(label))
+    return excluded === undefined
+      ? []
+      : [`${quote(name)} would no longer match data labelled ${quote(excluded)}`]
+  })
+  return [
+    ...(isKept ? [] : [`data that ${quote(before.name)} labels now may stay without the label`]),
+    ...escaping.slice(0, 3),
+  ]
+}
