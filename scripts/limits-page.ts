@@ -114,7 +114,10 @@ const definitions: Rows = [
   ['templates', count(mostReferences)],
   ['names on the way to one value, together', `${count(longestPath)} characters`],
   ['items of a `for_each`', numberAt('WorkflowStep.for_each.maxItems')],
-  ['template of a `for_each`', characters('WorkflowStep.for_each')],
+  [
+    'template of a `for_each` or a `when`',
+    `${sameAt('WorkflowStep.for_each.maxLength', 'WorkflowStep.when.maxLength')} characters`,
+  ],
   ['categories', numberAt('WorkflowDefinition.categories.maxItems')],
   [
     '`readers`, `run_by`',
