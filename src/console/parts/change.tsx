@@ -1,5 +1,5 @@
 import type { ComponentChild } from 'preact'
-import { describeConditions, type Described } from '../../policy/explain.ts'
+import { describeConditions } from '../../policy/explain.ts'
 import { seatsOf, seatWords } from '../../policy/seats.ts'
 import type { ApprovalView } from '../visit.ts'
 import { Diff, type Sides } from './contents.tsx'

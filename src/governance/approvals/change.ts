@@ -55,7 +55,7 @@ export const plainJson = (value: object | null): JsonObject | null =>
   JSON.parse(JSON.stringify(value)) as JsonObject | null
 
 export const baseOf = (before: object | null): string | null =>
-  before === null ? null : hashOf(plainJson(before) as JsonObject)
+  before === null ? null : hashOf(plainJson(before))
 
 export const sealChange = (seal: Seal, approvalId: string, change: PendingChange): Buffer =>
   seal(changeBinding(approvalId), canonicalJson(change))

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
-import { addKey, addPerson } from '../fixtures.ts'
+import { addKey, addPerson, sessionCookie } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
 import { codeOf, useServer } from '../use-server.ts'
 
@@ -120,6 +120,22 @@ describe('what waits, and what holds at once', () => {
     expect((await decide('approver', id)).status).toBe(200)
     expect((await ours('admin', 'GET', `/label-rules/${rule}`)).status).toBe(404)
   })
+})
+
+test('the page of a change shows it in words, line by line and with an example, and its requester can withdraw it', async () => {
+  const rule = await saved()
+  const id = await held(shadow(rule))
+  const page = async (who: BootstrapName): Promise<string> => {
+    const cookie = await sessionCookie(server.context, personOf(who).userId)
+    return (
+      await fetch(`${new URL(server.base).origin}/console/approvals/${id}`, { headers: { cookie } })
+    ).text()
+  }
+  const seen = await page('approver')
+  for (const words of ['What would change', 'as it is now', 'after the change', 'Why it needs a second person', 'A call that would be decided less strictly', 'value="approve"']) expect(seen).toContain(words) // prettier-ignore
+  const own = await page('admin')
+  expect(own).toContain('value="withdraw"')
+  expect(own).not.toContain('value="approve"')
 })
 
 describe('policies and groups', () => {
