@@ -90,6 +90,10 @@ export const people: Rows = [
     'its mail domains',
     `${numberAt('SignInProviderRequest.domains.maxItems')} of ${characters('SignInProviderRequest.domains.items')}`,
   ],
+  [
+    'a SAML provider: address, certificates',
+    `${numberAt('SignInProviderRequest.sso_url.maxLength')} characters; ${numberAt('SignInProviderRequest.certificates.maxItems')} of ${characters('SignInProviderRequest.certificates.items')}`,
+  ],
   ['groups of one person that a provider names', count(mostProviderGroups)],
   [
     'SCIM tokens of an organization',

@@ -21,6 +21,9 @@ import { isOneLine } from '../policy/text.ts'
 export const providerBegin = '/sign-in/provider'
 /** Where the sign-in library gets the answer of a provider. */
 export const providerAnswer = '/sign-in/provider/answer'
+/** The same, with SAML. */
+export const providerAssertion = '/sign-in/provider/assertion'
+export const samlMetadataPath = '/saml/:organization/metadata'
 /** Where the provider says that a person has signed out there. */
 export const providerLogout = '/sign-in/provider/logout'
 export const passkeyBeginSignIn = '/passkey/begin-sign-in'
@@ -102,6 +105,8 @@ const withoutFactor = new Set([
   providerBegin,
   providerAnswer,
   providerLogout,
+  providerAssertion,
+  samlMetadataPath,
   passkeyBeginSignIn,
   passkeySignIn,
 ])
@@ -206,6 +211,7 @@ export async function openingOf(
 ): Promise<OpenedWith> {
   switch (endpoint?.path) {
     case providerAnswer:
+    case providerAssertion:
       return openedWithOf({ session: begun })
     case '/sign-in/email':
       return 'password'

@@ -66,6 +66,7 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
   '/sign-in/provider': { window: 60, max: 20 },
   '/sign-in/provider/answer': { window: 60, max: 20 },
+  '/sign-in/provider/assertion': { window: 60, max: 20 },
   // One provider sends them for many people, and does not try again.
   '/sign-in/provider/logout': { window: 60, max: 300 },
   '/passkey/begin-sign-in': { window: 60, max: 20 },

@@ -1,4 +1,4 @@
-import type { BetterAuthPlugin } from 'better-auth'
+import type { BetterAuthPlugin, GenericEndpointContext } from 'better-auth'
 import { APIError, createAuthEndpoint, getSessionFromCtx } from 'better-auth/api'
 import { setSessionCookie } from 'better-auth/cookies'
 import { z } from 'zod'
@@ -13,7 +13,15 @@ import {
   type ProvenPerson,
 } from '../governance/signin/enter.ts'
 import { endBackChannel } from '../governance/signin/logout.ts'
-import { providerAnswer, providerBegin, providerLogout } from './auth-guards.ts'
+import { acsUrl, entityId } from '../governance/signin/provider.ts'
+import { longestResponse, samlMetadata } from '../governance/signin/saml.ts'
+import {
+  providerAnswer,
+  providerAssertion,
+  providerBegin,
+  providerLogout,
+  samlMetadataPath,
+} from './auth-guards.ts'
 import { statusOf } from './errors.ts'
 
 /*
@@ -31,6 +39,12 @@ const answerQuery = z.looseObject({
   code: text,
   iss: text,
   error: text,
+})
+
+const assertionBody = z.object({
+  organization: z.string().max(100),
+  state: z.string().max(500),
+  response: z.string().max(longestResponse),
 })
 
 export function providerSignIn(context: Context) {
@@ -51,34 +65,30 @@ export function providerSignIn(context: Context) {
         providerAnswer,
         { method: 'GET', query: answerQuery },
         async (ctx) => {
-          const { name, attributes } = ctx.context.createAuthCookie(stateCookie)
-          const cookie = (await ctx.getSignedCookie(name, ctx.context.secret)) || null
-          ctx.setCookie(name, '', { ...attributes, maxAge: 0 })
-          const answer = new URLSearchParams()
           const { organization: organizationId, ...sent } = ctx.query
+          const answer = new URLSearchParams()
           for (const [key, value] of Object.entries(sent))
             if (typeof value === 'string') answer.append(key, value)
-          const person = provenPerson(await getSessionFromCtx(ctx, { disableRefresh: true }))
-          const entered = await told(() =>
-            finishProviderSignIn(context, { organizationId, answer, cookie, person }),
-          )
-          const { internalAdapter } = ctx.context
-          const user = await internalAdapter.findUserById(entered.userId)
-          if (user === null) throw new APIError('UNAUTHORIZED', { message: 'the account is gone' })
-          const session = await internalAdapter.createSession(entered.userId, false, {
-            openedWith: entered.openedWith,
-            providerOrganization: entered.organizationId,
-            providerSubject: entered.subject,
-            providerSession: entered.session,
-          })
-          if (!(await stillHolds(context, entered))) {
-            await internalAdapter.deleteSession(session.token)
-            throw asApiError(ended())
-          }
-          await setSessionCookie(ctx, { session, user })
-          return ctx.json({ place: entered.place, organization_id: entered.organizationId })
+          return ctx.json(await finish(context, ctx, organizationId, answer))
         },
       ),
+      finishSamlSignIn: createAuthEndpoint(
+        providerAssertion,
+        { method: 'POST', body: assertionBody },
+        async (ctx) => {
+          const { organization, state, response } = ctx.body
+          const answer = new URLSearchParams({ state, SAMLResponse: response })
+          return ctx.json(await finish(context, ctx, organization, answer))
+        },
+      ),
+      samlMetadata: createAuthEndpoint(samlMetadataPath, { method: 'GET' }, async (ctx) => {
+        const organization = ctx.params['organization']
+        if (!/^org_[0-9A-Za-z]{26}$/.test(organization))
+          throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'there is no such organization' })
+        const { config } = context
+        const us = { entityId: entityId(config, organization), acsUrl: acsUrl(config, organization) }
+        return new Response(samlMetadata(us), { headers: { 'content-type': 'application/samlmetadata+xml' } })
+      }),
       endProviderSignIn: createAuthEndpoint(
         providerLogout,
         { method: 'POST', body: logoutBody },
@@ -89,6 +99,35 @@ export function providerSignIn(context: Context) {
       ),
     },
   } satisfies BetterAuthPlugin
+}
+
+/** Opens the session of whoever the answer names. */
+async function finish(
+  context: Context,
+  ctx: GenericEndpointContext,
+  organizationId: string,
+  answer: URLSearchParams,
+): Promise<{ readonly place: string; readonly organization_id: string }> {
+  const { name, attributes } = ctx.context.createAuthCookie(stateCookie)
+  const cookie = (await ctx.getSignedCookie(name, ctx.context.secret)) || null
+  ctx.setCookie(name, '', { ...attributes, maxAge: 0 })
+  const person = provenPerson(await getSessionFromCtx(ctx, { disableRefresh: true }))
+  const entered = await told(() => finishProviderSignIn(context, { organizationId, answer, cookie, person }))
+  const { internalAdapter } = ctx.context
+  const user = await internalAdapter.findUserById(entered.userId)
+  if (user === null) throw new APIError('UNAUTHORIZED', { message: 'the account is gone' })
+  const session = await internalAdapter.createSession(entered.userId, false, {
+    openedWith: entered.openedWith,
+    providerOrganization: entered.organizationId,
+    providerSubject: entered.subject,
+    providerSession: entered.session,
+  })
+  if (!(await stillHolds(context, entered))) {
+    await internalAdapter.deleteSession(session.token)
+    throw asApiError(ended())
+  }
+  await setSessionCookie(ctx, { session, user })
+  return { place: entered.place, organization_id: entered.organizationId }
 }
 
 type Found = Awaited<ReturnType<typeof getSessionFromCtx>>

@@ -7,6 +7,8 @@ export const signInPath = '/console/sign-in'
 export const providerSignInPath = '/console/sign-in/provider'
 /** The provider of the organization sends the browser back to this page. */
 export const providerAnswerPath = '/console/sign-in/answer/:id'
+/** With SAML, the provider sends a form of the browser to this page. */
+export const assertionPath = '/console/sign-in/saml/:id'
 export const signUpPath = '/console/sign-up'
 /** Sets a new password with `?token=`. Without a token, sends a mail with such a link. */
 export const resetPath = '/console/reset-password'

@@ -3,6 +3,7 @@ import {
   resetPath,
   signUpPath,
   homePath,
+  assertionPath,
   providerAnswerPath,
   providerSignInPath,
   signInPath,
@@ -25,12 +26,14 @@ import {
   signInPage,
   providerSignInPage,
   toProviderPage,
+  toAssertionPage,
   acceptPage,
   invitedPage,
   invitationAt as pathOf,
   joinedPage,
   noInvitationPage,
 } from '../../console/pages/sign-in.tsx'
+import type { AuthAnswer } from '../auth.ts'
 import { sessionTokenIn } from '../auth-guards.ts'
 import type { SignUp } from '../../shared/sign-up-setting.ts'
 import {
@@ -214,7 +217,35 @@ interface HalfSignedIn {
 }
 
 /** Also for people who are signed in: who proves both sign-ins in one browser has them linked. */
-export function providerPages({ context, services: { auth }, get, post }: OpenPages): void {
+export function providerPages({ context, services: { auth }, get, post, receive }: OpenPages): void {
+  const enter = async ({ response, show }: OpenVisit, given: AuthAnswer): Promise<void> => {
+    if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
+    const problem = await refusalOf(given, response, 403)
+    if (problem !== null) return show(providerSignInPage({ place: homePath, email: '', problem }))
+    const entered = (await given.answer.json()) as { place: string; organization_id: string }
+    response.append('Set-Cookie', organizationCookie(context.config, entered.organization_id))
+    return sendTo(response, ownPlace(entered.place))
+  }
+  // The provider’s page sends this form, so the browser withholds our cookies. A form of our own page brings them.
+  receive(assertionPath, async ({ request, show }, sent) =>
+    show(
+      toAssertionPage(
+        `${request.path}/continue`,
+        sent.get('SAMLResponse') ?? '',
+        sent.get('RelayState') ?? '',
+      ),
+    ),
+  )
+  post(`${assertionPath}/continue`, async (visit, sent) =>
+    enter(
+      visit,
+      await auth.post(visit.request, '/sign-in/provider/assertion', {
+        organization: String(visit.request.params['id']),
+        state: sent.get('RelayState') ?? '',
+        response: sent.get('SAMLResponse') ?? '',
+      }),
+    ),
+  )
   get(providerSignInPath, async ({ request, show }) =>
     show(providerSignInPage({ place: ownPlace(queryOf(request).get('return')), email: '', problem: null })),
   )
@@ -228,16 +259,10 @@ export function providerPages({ context, services: { auth }, get, post }: OpenPa
     response.setHeader('Refresh', `0; url=${url}`)
     return show(toProviderPage(url))
   })
-  get(providerAnswerPath, async ({ request, response, show }) => {
-    const query = queryOf(request)
-    query.set('organization', String(request.params['id']))
-    const given = await auth.get(request, `/sign-in/provider/answer?${query.toString()}`)
-    if (given.cookies.length > 0) response.setHeader('Set-Cookie', [...given.cookies])
-    const problem = await refusalOf(given, response, 403)
-    if (problem !== null) return show(providerSignInPage({ place: homePath, email: '', problem }))
-    const entered = (await given.answer.json()) as { place: string; organization_id: string }
-    response.append('Set-Cookie', organizationCookie(context.config, entered.organization_id))
-    return sendTo(response, ownPlace(entered.place))
+  get(providerAnswerPath, async (visit) => {
+    const query = queryOf(visit.request)
+    query.set('organization', String(visit.request.params['id']))
+    return enter(visit, await auth.get(visit.request, `/sign-in/provider/answer?${query.toString()}`))
   })
 }
 

@@ -90,6 +90,8 @@ export interface OpenPages {
   get(path: string, work: (visit: OpenVisit) => Promise<void>): void
   /** A form of another site is refused with `unauthenticated`. */
   post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
+  /** A form of any site. It must change nothing, and the browser sends no cookie with it. */
+  receive(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
 }
 
 export interface OpenVisit {
@@ -120,6 +122,13 @@ export function openPages(
         path,
         asPage(path, assets, async (request, response) =>
           work(visitOf(request, response), await readForm(context.config, request)),
+        ),
+      ),
+    receive: (path, work) =>
+      void router.post(
+        path,
+        asPage(path, assets, async (request, response) =>
+          work(visitOf(request, response), await readFields(request)),
         ),
       ),
   }
@@ -168,6 +177,10 @@ export async function readForm(config: Config, request: Request): Promise<URLSea
       'this form was sent from another site: open the page here, and send it again',
     )
   requireSameOrigin(config, request)
+  return readFields(request)
+}
+
+async function readFields(request: Request): Promise<URLSearchParams> {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
     throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')

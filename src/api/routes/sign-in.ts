@@ -2,13 +2,17 @@ import { Resolver } from 'node:dns/promises'
 import { z } from 'zod'
 import { discover } from '../../governance/signin/oidc.ts'
 import { asDomainErrors } from '../../governance/signin/enter.ts'
+import { mostCertificates, requireValidCertificate } from '../../governance/signin/saml.ts'
 import {
+  acsUrl,
+  entityId,
   logoutUri,
   proveDomain,
   readProvider,
   redirectUri,
   removeProvider,
   requireProvider,
+  samlClientOf,
   saveProvider,
   scimUri,
   type ResolveTxt,
@@ -49,8 +53,22 @@ const groupRoles = z
 const groupName = z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'must be the name of a group here')
 
 const shape = {
-  issuer: z.url().max(500).describe('exactly as the provider writes it, such as `https://login.acme.com`'),
-  client_id: nameField(300),
+  kind: z.enum(['oidc', 'saml']).default('oidc').describe('OpenID Connect, or SAML 2.0'),
+  issuer: z
+    .url()
+    .max(500)
+    .describe('exactly as the provider writes it, such as `https://login.acme.com`; with SAML its entity id'),
+  client_id: nameField(300).optional().describe('with OpenID Connect'),
+  sso_url: z
+    .url()
+    .max(1_000)
+    .optional()
+    .describe('with SAML: the address that takes requests (HTTP-Redirect)'),
+  certificates: z
+    .array(z.string().min(1).max(10_000))
+    .max(mostCertificates)
+    .optional()
+    .describe('with SAML, in PEM: what signs answers. Name the new one beside the old one before a change'),
   groups_claim: nameField(100).nullable().default(null).describe('the claim that lists a person’s groups'),
   role_map: groupRoles
     .default({})
@@ -83,8 +101,11 @@ export const providerBody = named('SignInProviderRequest', {
 const provider = called(
   'SignInProvider',
   z.strictObject({
+    kind: z.enum(['oidc', 'saml']),
     issuer: z.string(),
-    client_id: z.string(),
+    client_id: z.string().describe('with SAML our entity id'),
+    sso_url: z.string().nullable(),
+    certificates: z.array(z.string()),
     domains: z.array(domainView),
     groups_claim: z.string().nullable(),
     role_map: z.record(z.string(), role),
@@ -98,6 +119,8 @@ const provider = called(
 const signIn = named('SignIn', {
   provider: provider.nullable(),
   redirect_uri: z.string().describe('register it at the provider'),
+  acs_url: z.string().describe('with SAML: where the provider sends its answer'),
+  metadata_url: z.string().describe('with SAML: our metadata; the address is our entity id'),
   backchannel_logout_uri: z
     .string()
     .describe('register it at the provider, so that a sign-out there ends sessions here'),
@@ -113,6 +136,9 @@ const oneDomain = inTable('domain', 'domain', 'sign_in_domains', 'domain')
 const needs = { scope: 'organizations:*', role: 'owner', subject: 'organization' } as const
 
 const exampleProvider = {
+  kind: 'oidc' as const,
+  sso_url: null,
+  certificates: [],
   issuer: 'https://login.acme.com',
   client_id: 'countersign',
   domains: [
@@ -142,6 +168,8 @@ export const signInRoutes = [
           provider: exampleProvider,
           redirect_uri: `https://countersign.acme.com/console/sign-in/answer/${story.organization}`,
           scim_uri: 'https://countersign.acme.com/scim/v2',
+          acs_url: `https://countersign.acme.com/console/sign-in/saml/${story.organization}`,
+          metadata_url: `https://countersign.acme.com/api/auth/saml/${story.organization}/metadata`,
           backchannel_logout_uri: `https://countersign.acme.com/api/v1/organizations/${story.organization}/sign-in/logout`,
         },
       },
@@ -152,6 +180,8 @@ export const signInRoutes = [
         provider: await readProvider(context.db, caller.organizationId),
         redirect_uri: redirectUri(context.config, caller.organizationId),
         scim_uri: scimUri(context.config),
+        acs_url: acsUrl(context.config, caller.organizationId),
+        metadata_url: entityId(context.config, caller.organizationId),
         backchannel_logout_uri: logoutUri(context.config, caller.organizationId),
       }),
   }),
@@ -159,7 +189,7 @@ export const signInRoutes = [
     key: 'PUT /organizations/{id}/sign-in',
     needs,
     audit: ['sign_in.provider_saved'],
-    summary: 'Set the provider (OpenID Connect) with which people sign in',
+    summary: 'Set the provider (OpenID Connect or SAML) with which people sign in',
     description:
       'Replaces all of it. A domain that stays keeps its proof. Another issuer or client ends the sessions of the former one.',
     body: providerBody,
@@ -197,9 +227,13 @@ export const signInRoutes = [
     },
     responses: { 200: trial },
     async handle({ context, caller }) {
-      const { issuer } = await requireProvider(context.db, caller.organizationId)
+      const row = await requireProvider(context.db, caller.organizationId)
       try {
-        await asDomainErrors(() => discover(context.outgoing, issuer))
+        if (row.kind === 'saml') {
+          await asDomainErrors(async () => requireValidCertificate(samlClientOf(context.config, row)))
+          return ok({ ok: true, message: 'A certificate is valid. Now sign in with the provider once.' })
+        }
+        await asDomainErrors(() => discover(context.outgoing, row.issuer))
         return ok({ ok: true, message: 'The provider answers, and its description is complete.' })
       } catch (error) {
         return ok({ ok: false, message: toldBy(error) })

@@ -244,6 +244,9 @@ function showOpenBox() {
   }
 }
 
+const sent = document.querySelector('form[data-send]')
+if (sent instanceof HTMLFormElement) sent.requestSubmit()
+
 hydrate()
 showOpenBox()
 showTimes()

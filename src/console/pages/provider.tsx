@@ -16,6 +16,9 @@ type SignIn = AnswerOf<'GET /organizations/{id}/sign-in'>
 type Provider = NonNullable<SignIn['provider']>
 
 const labels = {
+  kind: 'What the provider speaks',
+  sso_url: 'Address of the sign-in (SAML)',
+  certificates: 'Certificates (SAML)',
   issuer: 'Issuer',
   client_id: 'Client id',
   client_secret: 'Client secret',
@@ -135,13 +138,18 @@ function Domains({ visit, provider }: { visit: PersonsVisit; provider: Provider 
 function Setting(props: { visit: PersonsVisit; signIn: SignIn; filled: Filled }) {
   const { visit, filled } = props
   const { provider, redirect_uri: redirect, backchannel_logout_uri: logout } = props.signIn
-  const text = (name: 'issuer' | 'client_id', help: string) => (
+  const text = (
+    name: 'issuer' | 'client_id' | 'sso_url',
+    help: string,
+    optional: { optional?: true } = {},
+  ) => (
     <Field
       name={name}
       label={labels[name]}
       autocomplete="off"
       most={500}
-      value={provider?.[name] ?? ''}
+      {...optional}
+      value={(name === 'client_id' && provider?.kind === 'saml' ? null : provider?.[name]) ?? ''}
       help={help}
       filled={filled}
     />
@@ -159,9 +167,41 @@ function Setting(props: { visit: PersonsVisit; signIn: SignIn; filled: Filled })
       <p>
         <code class="whole">{logout}</code>
       </p>
+      <p>With SAML 2.0, give your provider the address of our metadata, or where it sends its answer:</p>
+      <p>
+        <code class="whole">{props.signIn.metadata_url}</code>
+      </p>
+      <p>
+        <code class="whole">{props.signIn.acs_url}</code>
+      </p>
       <PostForm action={providerPath} token={visit.token} class="fill">
-        {text('issuer', 'The address of the provider, exactly as it writes it: https://login.acme.com')}
-        {text('client_id', 'The provider gives it to Countersign.')}
+        <Select
+          name="kind"
+          label={labels.kind}
+          options={[
+            ['oidc', 'OpenID Connect'],
+            ['saml', 'SAML 2.0'],
+          ]}
+          value={provider?.kind ?? 'oidc'}
+          filled={filled}
+        />
+        {text(
+          'issuer',
+          'The name of the provider, exactly as it writes it: https://login.acme.com. With SAML its entity id.',
+        )}
+        {text('client_id', 'With OpenID Connect: the provider gives it to Countersign.', { optional: true })}
+        {text('sso_url', 'With SAML: where the provider takes requests (HTTP-Redirect).', { optional: true })}
+        <Field
+          name="certificates"
+          label={labels.certificates}
+          rows={4}
+          autocomplete="off"
+          most={50_000}
+          optional
+          value={provider?.certificates.join('\n') ?? ''}
+          help="With SAML, in PEM, one behind the other. Add the new one before your provider changes it."
+          filled={filled}
+        />
         <Field
           name="client_secret"
           label={labels.client_secret}
@@ -346,8 +386,17 @@ function save(api: PersonsVisit['api'], id: string, form: Form): Promise<Result<
   const secret = form.get('client_secret') ?? ''
   // The route refuses any other role, and names it.
   const body = {
+    kind: text('kind') === 'saml' ? ('saml' as const) : ('oidc' as const),
     issuer: text('issuer'),
-    client_id: text('client_id'),
+    ...(text('client_id') === '' ? {} : { client_id: text('client_id') }),
+    ...(text('sso_url') === '' ? {} : { sso_url: text('sso_url') }),
+    ...(text('certificates') === ''
+      ? {}
+      : {
+          certificates: text('certificates')
+            .split(/(?<=-----END CERTIFICATE-----)\s*/)
+            .filter((each) => each !== ''),
+        }),
     ...(secret === '' ? {} : { client_secret: secret }),
     domains: linesOf(text('domains'), /[\n,]/),
     groups_claim: text('groups_claim') === '' ? null : text('groups_claim'),

@@ -72,6 +72,17 @@ export const toProviderPage = (url: string): Page =>
     </p>,
   ])
 
+/** The script sends this form at once. */
+export const toAssertionPage = (action: string, response: string, state: string): Page =>
+  plainPage('Company sign-in', null, [
+    <p>Your company’s page has answered.</p>,
+    <form method="post" action={action} data-send="">
+      <input type="hidden" name="SAMLResponse" value={response} />
+      <input type="hidden" name="RelayState" value={state} />
+      <button class="primary">Continue</button>
+    </form>,
+  ])
+
 /** The second step: a code of the authenticator app, a backup code, or a passkey. */
 export function codePage({
   place,

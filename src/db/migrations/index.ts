@@ -13,6 +13,7 @@ import { escalation } from './0012-escalation.ts'
 import { changes } from './0013-changes.ts'
 import { passkeys } from './0014-passkeys.ts'
 import { scimGroups } from './0015-scim-groups.ts'
+import { saml } from './0016-saml.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -34,6 +35,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0013-changes', sql: changes },
   { name: '0014-passkeys', sql: passkeys },
   { name: '0015-scim-groups', sql: scimGroups },
+  { name: '0016-saml', sql: saml },
 ]
 
 export interface Migration {

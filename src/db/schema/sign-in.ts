@@ -5,13 +5,18 @@ export interface SignInProvidersTable {
   organization_id: string
   issuer: string
   client_id: string
-  client_secret_sealed: Buffer
+  client_secret_sealed: Buffer | null
   secret_version: string
   groups_claim: string | null
   role_map: JSONColumnType<Record<string, Role>>
   group_map: JSONColumnType<Record<string, string>>
   default_role: Exclude<Role, 'owner'> | null
   checks_factor: boolean
+  kind: Generated<'oidc' | 'saml'>
+  /** With SAML: where the browser is sent. */
+  sso_url: Generated<string | null>
+  /** With SAML, in PEM. */
+  certificates: Generated<string[] | null>
   created_at: Date
   updated_at: Date
 }

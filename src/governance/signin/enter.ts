@@ -16,7 +16,8 @@ import { endMembership, giveRole, isLastOwner, joinWithoutInvitation, wasRemoved
 import { addConfirmedPerson } from '../people/sign-up.ts'
 import { providerBinding } from '../sealing/bindings.ts'
 import { authorizationUrl, claimsOf, discover, ProviderTrouble, SignInDenied, type Claims } from './oidc.ts'
-import { findProvider, provenDomains, redirectUri, type ProviderRow } from './provider.ts'
+import { findProvider, provenDomains, redirectUri, samlClientOf, type ProviderRow } from './provider.ts'
+import { claimsOfSaml, samlRequestUrl } from './saml.ts'
 
 /*
  * A sign-in with the provider of an organization. The domain of the address names the organization; who the person is,
@@ -41,6 +42,8 @@ export async function beginProviderSignIn(
   const client = { issuer: provider.issuer, clientId: provider.client_id }
   const state = randomBytes(32).toString('base64url')
   const url = await asDomainErrors(async () => {
+    if (provider.kind === 'saml')
+      return samlRequestUrl(samlClientOf(context.config, provider), requestIdOf(context, state), state)
     const server = await discover(context.outgoing, provider.issuer)
     return authorizationUrl(server, client, secretsOf(context, provider, state), email)
   })
@@ -92,6 +95,12 @@ function secretsOf({ config }: Entering, { organization_id: organizationId }: Pr
   }
 }
 
+/** The id of a SAML request, which its answer names. */
+const requestIdOf = ({ config }: Entering, state: string): string =>
+  `_${createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['sign-in', 'request', state]))
+    .digest('hex')}`
+
 /** Whoever is signed in by password in the same browser. */
 export interface ProvenPerson {
   readonly userId: string
@@ -137,12 +146,7 @@ export async function finishProviderSignIn(
   // The owner has changed the provider meanwhile. A code must not go to another one.
   if (provider.issuer !== attempt.issuer || provider.client_id !== attempt.client_id) throw ended()
   const { issuer } = provider
-  const binding = providerBinding(organizationId, provider.secret_version)
-  const secret = await context.sealer.open(binding, provider.client_secret_sealed)
-  const client = { issuer, clientId: provider.client_id, secret }
-  const claims = await asDomainErrors(() =>
-    claimsOf(context.outgoing, client, { answer, ...secretsOf(context, provider, state) }),
-  )
+  const claims = await asDomainErrors(() => claimsIn(context, provider, { answer, state }))
   const { sub: subject } = claims
   if (!isName(subject)) throw refused('your provider sent no usable name for you (`sub`)')
   const session = claims['sid'] ?? null
@@ -163,8 +167,26 @@ export async function finishProviderSignIn(
     subject,
     session,
     issuer,
-    clientId: client.clientId,
+    clientId: provider.client_id,
   }
+}
+
+async function claimsIn(
+  context: Entering,
+  provider: ProviderRow,
+  { answer, state }: { readonly answer: URLSearchParams; readonly state: string },
+): Promise<Claims> {
+  if (provider.kind === 'saml')
+    return claimsOfSaml(
+      samlClientOf(context.config, provider),
+      requestIdOf(context, state),
+      answer.get('SAMLResponse') ?? '',
+    )
+  if (provider.client_secret_sealed === null) throw ended()
+  const binding = providerBinding(provider.organization_id, provider.secret_version)
+  const secret = await context.sealer.open(binding, provider.client_secret_sealed)
+  const client = { issuer: provider.issuer, clientId: provider.client_id, secret }
+  return claimsOf(context.outgoing, client, { answer, ...secretsOf(context, provider, state) })
 }
 
 /**

@@ -15,7 +15,8 @@ export async function endBackChannel(context: Ending, organizationId: string, to
   const named = namedIn(token)
   if (named === null) throw unreadable()
   const provider = organizationId.includes('\u0000') ? null : await findProvider(context.db, organizationId)
-  if (provider === null) throw unreadable()
+  // A SAML provider sends no such token.
+  if (provider?.kind !== 'oidc') throw unreadable()
   const { rows } =
     await sql`select from auth_sessions where ${sessionsOf(organizationId, named)} limit 1`.execute(
       context.db,

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
-import { providerAnswerPath } from '../../contract/pages.ts'
+import { assertionPath, providerAnswerPath } from '../../contract/pages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { SignInDomainsTable, SignInProvidersTable } from '../../db/schema/sign-in.ts'
 import type { JsonObject, Role } from '../../policy/types.ts'
@@ -17,12 +17,16 @@ import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { requireShared } from '../people/invitations.ts'
 import { newVersion, providerBinding } from '../sealing/bindings.ts'
+import { refusalOfCertificate, type SamlClient } from './saml.ts'
 
 /* The provider of an organization, as its owners set it, and the mail domains whose people it signs in. */
 
 export interface ProviderInput {
+  readonly kind: 'oidc' | 'saml'
   readonly issuer: string
-  readonly client_id: string
+  readonly client_id?: string | undefined
+  readonly sso_url?: string | undefined
+  readonly certificates?: readonly string[] | undefined
   /** Without it, the stored one stays, for the same issuer and client. */
   readonly client_secret?: string | undefined
   readonly domains: readonly string[]
@@ -42,7 +46,10 @@ export interface DomainView {
 }
 
 export interface ProviderView {
+  readonly kind: 'oidc' | 'saml'
   readonly issuer: string
+  readonly sso_url: string | null
+  readonly certificates: readonly string[]
   readonly client_id: string
   readonly domains: readonly DomainView[]
   readonly groups_claim: string | null
@@ -59,6 +66,23 @@ export type ProviderRow = Selectable<SignInProvidersTable>
 export const redirectUri = (config: Config, organizationId: string): string =>
   `${publicBase(config)}${providerAnswerPath.replace(':id', organizationId)}`
 export const scimUri = (config: Config): string => `${publicBase(config)}/scim/v2`
+/** With SAML, our name for ourselves is the address of our metadata. */
+export const entityId = (config: Config, organizationId: string): string =>
+  `${publicBase(config)}/api/auth/saml/${organizationId}/metadata`
+export const acsUrl = (config: Config, organizationId: string): string =>
+  `${publicBase(config)}${assertionPath.replace(':id', organizationId)}`
+
+export const samlClientOf = (
+  config: Config,
+  { organization_id: id, issuer, sso_url: ssoUrl, certificates }: ProviderRow,
+): SamlClient => ({
+  issuer,
+  ssoUrl: ssoUrl ?? '',
+  certificates: certificates ?? [],
+  entityId: entityId(config, id),
+  acsUrl: acsUrl(config, id),
+})
+
 export const logoutUri = (config: Config, organizationId: string): string =>
   `${publicBase(config)}/api/v1/organizations/${organizationId}/sign-in/logout`
 
@@ -99,7 +123,10 @@ export async function readProvider(db: Db, organizationId: string): Promise<Prov
 
 function viewOf(row: ProviderRow, domains: readonly Selectable<SignInDomainsTable>[]): ProviderView {
   return {
+    kind: row.kind,
     issuer: row.issuer,
+    sso_url: row.sso_url,
+    certificates: row.certificates ?? [],
     client_id: row.client_id,
     domains: domains.map(({ domain, proof, proven_at, proven_by }) => ({
       domain,
@@ -121,8 +148,11 @@ const recordValue = (proof: string): string => `countersign-domain=${proof}`
 
 /** What the audit log keeps: no secret. */
 const auditOf = (view: ProviderView): JsonObject => ({
+  kind: view.kind,
   issuer: view.issuer,
   client_id: view.client_id,
+  sso_url: view.sso_url,
+  certificates: view.certificates.map((pem) => new X509Certificate(pem).fingerprint256),
   domains: view.domains.map(({ domain }) => domain),
   groups_claim: view.groups_claim,
   role_map: { ...view.role_map },
@@ -131,7 +161,7 @@ const auditOf = (view: ProviderView): JsonObject => ({
   checks_factor: view.checks_factor,
 })
 
-type Managing = Acting & Pick<Context, 'outgoing' | 'sealer'>
+type Managing = Acting & Pick<Context, 'config' | 'outgoing' | 'sealer'>
 
 /**
  * Another issuer or client needs its own secret, because the stored one must not be sent elsewhere. It ends the sessions
@@ -144,10 +174,10 @@ export async function saveProvider(
   caller: Caller,
   input: ProviderInput,
 ): Promise<ProviderView> {
-  requireIssuer(context, input.issuer)
+  const named = requireKind(context, caller.organizationId, input)
   const domains = readDomains(input.domains)
   const version = newVersion()
-  const secret = input.client_secret
+  const secret = named.kind === 'oidc' ? input.client_secret : undefined
   const sealed =
     secret === undefined
       ? null
@@ -160,16 +190,17 @@ export async function saveProvider(
       await requireShared(tx)
       const before = await readProvider(tx.trx, tx.organizationId)
       const row = await findProvider(tx.trx, tx.organizationId)
-      const isSame = row?.issuer === input.issuer && row.client_id === input.client_id
-      if (sealed === null && !isSame)
+      const isSame =
+        row?.kind === named.kind && row.issuer === named.issuer && row.client_id === named.client_id
+      if (named.kind === 'oidc' && sealed === null && !isSame)
         throw errorAt(
           'validation_error',
           'client_secret',
           '`client_secret` is missing: a new issuer or client needs its own',
         )
       const values = {
-        issuer: input.issuer,
-        client_id: input.client_id,
+        ...named,
+        ...(named.kind === 'saml' ? { client_secret_sealed: null, secret_version: version } : {}),
         groups_claim: input.groups_claim,
         role_map: JSON.stringify(input.role_map),
         group_map: JSON.stringify(input.group_map),
@@ -184,7 +215,7 @@ export async function saveProvider(
           .values({
             ...values,
             organization_id: tx.organizationId,
-            client_secret_sealed: sealed as Buffer,
+            client_secret_sealed: sealed,
             secret_version: version,
             created_at: tx.now,
           })
@@ -251,6 +282,43 @@ async function endSessions(tx: ChainTx): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from auth_sessions where provider_organization = ${tx.organizationId}`.execute(tx.trx)
   return Number(numAffectedRows ?? 0n)
+}
+
+type Named = Pick<ProviderRow, 'kind' | 'issuer' | 'client_id' | 'sso_url' | 'certificates'>
+
+/** What names the provider and us, by its kind. Throws `validation_error`. */
+function requireKind(
+  context: Pick<Context, 'config' | 'outgoing'>,
+  organizationId: string,
+  {
+    kind,
+    issuer,
+    client_id: clientId,
+    client_secret: secret,
+    sso_url: ssoUrl,
+    certificates = [],
+  }: ProviderInput,
+): Named {
+  const wrong = (field: string, words: string): DomainError =>
+    errorAt('validation_error', field, `\`${field}\` ${words}`)
+  if (kind === 'oidc') {
+    requireIssuer(context, issuer)
+    if (clientId === undefined) throw wrong('client_id', 'is missing: the provider gives it')
+    if (ssoUrl !== undefined) throw wrong('sso_url', 'is for `saml` alone: leave it out')
+    if (certificates.length > 0) throw wrong('certificates', 'are for `saml` alone: leave them out')
+    return { kind, issuer, client_id: clientId, sso_url: null, certificates: null }
+  }
+  if (clientId !== undefined || secret !== undefined)
+    throw wrong(clientId === undefined ? 'client_secret' : 'client_id', 'is for `oidc` alone: leave it out')
+  const why = ssoUrl === undefined ? 'it is missing' : context.outgoing.refusalOf(ssoUrl)
+  if (ssoUrl === undefined || why !== null) throw wrong('sso_url', `cannot be used: ${why}`)
+  if (certificates.length === 0) throw wrong('certificates', 'are missing: the provider shows them')
+  certificates.forEach((pem, index) => {
+    const refused = refusalOfCertificate(pem)
+    if (refused !== null) throw errorAt('validation_error', `certificates.${index}`, refused)
+  })
+  const us = entityId(context.config, organizationId)
+  return { kind, issuer, client_id: us, sso_url: ssoUrl, certificates: [...certificates] }
 }
 
 function requireIssuer({ outgoing }: Pick<Context, 'outgoing'>, issuer: string): void {

@@ -257,6 +257,7 @@ describe('a session without its person’s factor', () => {
     '/sign-in/provider/answer',
     // It reads a token of the provider.
     '/sign-in/provider/logout',
+    '/sign-in/provider/assertion',
     // They need the passkey.
     '/passkey/begin-sign-in',
     '/passkey/sign-in',

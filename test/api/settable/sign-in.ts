@@ -1,4 +1,5 @@
 import { startLyingProvider, type LyingProvider } from '../../support/company-provider.ts'
+import { answerTo, certificates, samlAddress, samlIssuer } from '../../support/saml-provider.ts'
 import { proof, type Proofs, type World } from './world.ts'
 
 /* The provider with which people sign in. */
@@ -79,7 +80,45 @@ export const withUsedProvider = (world: World): Promise<Entered> =>
 const inGroup = { groups: ['finance'], teams: ['sales'] }
 const roles = { groups_claim: 'groups', default_role: null }
 
+async function beginSaml(world: World, more: object): Promise<Response> {
+  const usual = { kind: 'saml', issuer: samlIssuer, sso_url: samlAddress, certificates: [certificates.own] }
+  const body = { ...usual, domains: [domainOf(world)], default_role: 'member', ...more }
+  await world.ok('owner', 'PUT', `${world.path}/sign-in`, body)
+  await world.api.stack.context.pool.query(
+    `update sign_in_domains set proven_at = now(), proven_by = 'operator' where organization_id = $1`,
+    [world.id],
+  )
+  return begin(world, `ana@${domainOf(world)}`)
+}
+const urlOf = async (begun: Response): Promise<URL> => new URL(((await begun.json()) as { url: string }).url)
+
 export const providerProofs: Proofs = {
+  kind: proof(['oidc', 'saml'], [false, true], (world, kind) =>
+    beside(async (provider) => {
+      if (kind === 'saml') return (await urlOf(await beginSaml(world, {}))).searchParams.has('SAMLRequest')
+      await save(world, provider, { kind })
+      return (await urlOf(await begin(world, `ana@${domainOf(world)}`))).searchParams.has('SAMLRequest')
+    }),
+  ),
+  sso_url: proof(
+    ['https://a.example/sso', 'https://b.example/sso'],
+    ['a.example', 'b.example'],
+    async (world, sso_url) => (await urlOf(await beginSaml(world, { sso_url }))).host,
+  ),
+  'certificates[]': proof(['own', 'other'] as const, [200, 403], async (world, which) => {
+    const begun = await beginSaml(world, { certificates: [certificates[which]] })
+    const cookie = begun.headers
+      .getSetCookie()
+      .map((each) => each.split(';', 1)[0])
+      .join('; ')
+    const url = await urlOf(begun)
+    const xml = await answerTo(url.href, { id: 'ana', attributes: { email: `ana@${domainOf(world)}` } })
+    const state = url.searchParams.get('RelayState')
+    const body = { organization: world.id, state, response: Buffer.from(xml).toString('base64') }
+    const headers = { cookie, origin: world.api.base, 'content-type': 'application/json' }
+    const address = `${world.api.base}/api/auth/sign-in/provider/assertion`
+    return (await fetch(address, { method: 'POST', headers, body: JSON.stringify(body) })).status
+  }),
   issuer: proof(['up', 'down'], [true, false], (world, which) =>
     beside(async (provider) => {
       await save(world, provider, which === 'up' ? {} : { issuer: 'http://127.0.0.1:1' })
