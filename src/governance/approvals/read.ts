@@ -155,7 +155,9 @@ export async function readApproval(
     readGovernance(context.db, viewer.organizationId),
     decidingOf(context.db, viewer),
   ])
-  if (!seesAll(viewer) && !mayFillOne(deciding, row)) throw viewersSeeTheirGroups()
+  // Who asked for a change can read and withdraw it, also after they have lost their role.
+  const isOwn = row.kind === 'change' && row.requested_by === viewer.userId
+  if (!seesAll(viewer) && !isOwn && !mayFillOne(deciding, row)) throw viewersSeeTheirGroups()
   return approvalView(context, deciding, row, votes, settings)
 }
 
