@@ -214,7 +214,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /workflows': sends(201, () => ({ name: 'W', definition })),
   'GET /workflows': of(200),
   'GET /workflows/{id}': aboutWorkflow(200),
-  'PUT /workflows/{id}': aboutWorkflow(200, { definition }),
+  'PUT /workflows/{id}': aboutWorkflow(200, {
+    definition: { steps: definition.steps.map((step) => ({ ...step, id: 'changed' })) },
+  }),
   'DELETE /workflows/{id}': aboutWorkflow(204),
   'GET /workflows/{id}/versions': aboutWorkflow(200),
   'GET /workflows/{id}/versions/{version}': aboutVersion(200),

@@ -193,6 +193,9 @@ export const workflowProofs: Proofs = {
     stepsOf({ params: { key, value: 1 } }),
   ),
   'definition.steps[].depends_on[]': proof(['a', 'c'], ['pending', 'completed'], waitsFor),
+  ...field('steps[].when', ['{{ 1 < 2 }}', '{{ 2 < 1 }}'], ['completed', 'skipped'], stepStatus, (text) =>
+    stepsOf({ when: text }),
+  ),
   ...when('value', ['abc', 'x'], ran, (value) => ({ value })),
   ...Object.assign(
     {},
