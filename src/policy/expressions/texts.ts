@@ -133,7 +133,7 @@ export const texts = {
     run([given, length, fill = ' '], { budget }) {
       const [text, most] = [textOf(given, 'pad'), wholeOf(length, 'pad')]
       making(Math.max(most, text.length), 'pad', budget)
-      return text.padStart(most, textOf(fill, 'pad'))
+      return text.padStart(most, textOf(fill, 'pad')).toWellFormed()
     },
   },
   truncate: {
