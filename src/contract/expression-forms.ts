@@ -65,7 +65,7 @@ class Reader {
         return { type: 'object', properties: Object.fromEntries(fields), additionalProperties: false }
       }
       case 'not':
-        this.form(node.of, variables)
+        this.#needsTruth(this.form(node.of, variables))
         return truthForm
       case 'minus':
         this.#needsNumber('-', this.form(node.of, variables))
@@ -133,7 +133,7 @@ class Reader {
     const types = new Set([a, b])
     if (types.has('string') && types.has('number'))
       this.#add(
-        '`+` joins two texts or adds two numbers: write `number(…)` around the text, or `text(…)` around the number',
+        '`+` joins two texts or adds two numbers: write `number(…)` around the text, or `text(…)` around the number, and for a date `add(today, days(3))`',
       )
     if (types.has('string')) return textForm
     return types.has('number') ? numberForm : { anyOf: [textForm, numberForm] }

@@ -130,7 +130,7 @@ function lacks(form: Form, segment: string): string {
   if (names.length > 0)
     return `has no \`${segment}\` (it has ${names.map((each) => `\`${each}\``).join(', ')})`
   if (all.some(({ type }) => type === 'array'))
-    return `is a list, which has no \`${segment}\`: name a place in it, for example \`[0]\``
+    return `is a list, which has no \`${segment}\`: ${segment === 'length' ? '`size(…)` counts its elements' : 'name a place in it, for example `[0]`'}`
   const type = typeOf(form)
   return type === null ? `has no \`${segment}\`` : `is ${words[type]}, which has no \`${segment}\``
 }

@@ -3,7 +3,7 @@ import type { ToolCatalog } from '../tools/kit/tool.ts'
 import type { Expression } from '../policy/expressions/syntax.ts'
 import { parseText, referencesOf, type Template } from '../policy/template-syntax.ts'
 import { expressionForm, type Formed } from './expression-forms.ts'
-import { type Reference, placeOfItem } from '../policy/reference.ts'
+import { type Reference, operatorHint, placeOfItem } from '../policy/reference.ts'
 import { filesInput } from '../policy/templates.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
@@ -91,7 +91,8 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
           ? filesForm
           : follow(filesList, { path, text }, { what: 'the list of files', steps: known.below })
       const input = Object.hasOwn(known.inputs, name) ? known.inputs[name] : undefined
-      if (input === undefined) return `\`${text}\`: the workflow declares no input \`${name}\``
+      if (input === undefined)
+        return `\`${text}\`: the workflow declares no input \`${name}\`${operatorHint(name)}`
       return follow(inputForm(input.type), { path, text }, { what: `input \`${name}\``, steps: known.below })
     }
     case 'item':

@@ -71,13 +71,26 @@ const ofOneCall: Record<string, Case> = {
   '`when` with another operator: a path that leads to nothing': {
     steps: [
       read('a', 'a'),
-      read('b', 'b', { when: { value: '{{a.output.rows[7].x}}', operator: 'not_equals', compare: 'x' } }),
+      read('yes', 'yes', { when: { value: '{{a.output.rows[7].x}}', operator: 'not_equals', compare: 'x' } }),
+      read('no', 'no', { when: { value: '{{a.output.rows[7].x}}', operator: 'equals', compare: 'x' } }),
     ],
-    states: { run: 'failed', a: 'completed', b: 'failed' },
-    reason: 'step `b` ended the run: `{{a.output.rows[7].x}}`: there is no `rows` in the value',
-    events: [ran('a'), 'step.failed b'],
-    receipts: 'a allow - completed',
-    calls: { a: 1 },
+    states: { run: 'completed', a: 'completed', yes: 'completed', no: 'skipped' },
+    events: [ran('a'), ran('yes'), 'step.skipped no'],
+    receipts: 'a allow - completed, yes allow - completed',
+    calls: { a: 1, yes: 1 },
+    sideBySide: true,
+  },
+  '`when` as an expression': {
+    steps: [
+      read('a', 'a'),
+      read('yes', 'yes', { when: "{{ (a.output.rows[7].x ?? 'x') == 'x' }}" }),
+      read('no', 'no', { when: '{{ size(a.output.rows) > 7 }}' }),
+    ],
+    states: { run: 'completed', a: 'completed', yes: 'completed', no: 'skipped' },
+    events: [ran('a'), ran('yes'), 'step.skipped no'],
+    receipts: 'a allow - completed, yes allow - completed',
+    calls: { a: 1, yes: 1 },
+    sideBySide: true,
   },
   '`retry`: passes': {
     steps: [read('a', 'flaky', { retry: twice })],

@@ -208,7 +208,9 @@ class Evaluation {
   #sum(left: Partial, right: Partial): Partial {
     if (isText(left) || isText(right)) {
       if (![left, right].every((each) => isText(each) || each instanceof Hole))
-        throw new TypeError('`+` joins two texts or adds two numbers: write `text(…)` or `number(…)`')
+        throw new TypeError(
+          '`+` joins two texts or adds two numbers: write `text(…)` or `number(…)`, and for a date `add(today, days(3))`',
+        )
       const pieces = new TextPieces()
       for (const each of [left, right] as readonly (string | Hole)[]) {
         this.#env.budget.spend(1 + ((typeof each === 'string' ? each.length : each.leastLength) >> 6))

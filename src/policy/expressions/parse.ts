@@ -66,7 +66,7 @@ class Parser {
 
   whole(): Node {
     const node = this.#choice()
-    if (!this.#takes('}}')) throw this.#wrong('expected an operator or `}}`')
+    if (!this.#takes('}}')) throw this.#wrong(`expected an operator or \`}}\`${this.#meant()}`)
     return node
   }
 
@@ -184,7 +184,9 @@ class Parser {
     this.at = begin
     const dashed = /[\p{L}\p{N}_]-/u.test(head) ? ': write blanks around a minus' : ''
     const isStep = nameForm.test(head) && written !== head && !reservedWords.has(head)
-    const hint = isStep ? `: the output of a step is \`${head}.output\`` : dashed
+    const hint = isStep
+      ? `: the output of a step is \`${head}.output\`, and a variable is named first, as in \`filter(rows, row, …)\``
+      : dashed
     return this.#wrong(`\`${written}\` is not a value${hint}`)
   }
 
@@ -201,7 +203,7 @@ class Parser {
     const args = receiver === null ? [] : [receiver]
     let each: Extract<Node, { is: 'call' }>['each'] = null
     for (let isFirst = true; !this.#takes(')'); isFirst = false) {
-      if (!isFirst) this.#needs(',')
+      if (!isFirst) this.#needs(',', ', or `)`')
       if (args.length === 1 && each === null && shape.each !== undefined && this.#isVariable())
         each = this.#each()
       else args.push(this.#choice())
@@ -305,8 +307,16 @@ class Parser {
     return found
   }
 
-  #needs(text: string): void {
-    if (!this.#takes(text)) throw this.#wrong(`expected \`${text}\``)
+  #needs(text: string, more = ''): void {
+    if (!this.#takes(text)) throw this.#wrong(`expected \`${text}\`${more}${this.#meant()}`)
+  }
+
+  /** For signs and words of other languages. */
+  #meant(): string {
+    const found = /\s*(=>|=|\band\b|\bor\b|&|\|)/y
+    found.lastIndex = this.at
+    const written = found.exec(this.#text)?.[1]
+    return written === undefined ? '' : `: in place of \`${written}\` write ${instead[written] ?? ''}`
   }
 
   #read(pattern: RegExp): RegExpExecArray | null {
@@ -328,6 +338,15 @@ class Parser {
     const where = this.at >= this.#text.length ? 'at the end' : `before \`${rest}\``
     return new ExpressionError(`${message} (${where}, character ${this.at - this.#begin + 1})`)
   }
+}
+
+const instead: Readonly<Record<string, string>> = {
+  '=': '`==`',
+  '=>': '`map(rows, row, …)`',
+  and: '`&&`',
+  or: '`||`',
+  '&': '`&&`',
+  '|': '`||`, or a function such as `trim(…)`',
 }
 
 const escapes: Readonly<Record<string, string>> = {
