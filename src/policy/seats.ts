@@ -1,3 +1,4 @@
+import { exactTime } from '../shared/units.ts'
 import { list, quote } from './text.ts'
 
 /* Who must approve a call: seats, each filled by different people. */
@@ -148,6 +149,24 @@ function oneSeat(seat: ShownSeat): string {
 /** "a member of `legal`", "an owner". */
 export const laterWords = (later: ShownLater): string =>
   isRole(later) ? seatWords([{ role: later.role, count: 1 }]) : `a member of ${quote(later.group)}`
+
+/** "after 1 hour also a member of `legal`" */
+export const escalationWords = (also: readonly Later[]): string =>
+  list(
+    also.map((later) => `after ${exactTime(later.after_seconds)} also ${laterWords(later)}`),
+    'and',
+    also.length,
+  )
+
+/** As `seatWords`, with who is asked later: "1 member of `sales` (after 1 hour also a member of `legal`)". */
+export function askedWords(seats: readonly Seat[], form: 'short' | 'counted' = 'short'): string {
+  const words = seats.map((seat) => {
+    const { also = [] } = seat
+    const first = seatWords([seat], seats.length === 1 ? form : 'counted')
+    return also.length === 0 ? first : `${first} (${escalationWords(also)})`
+  })
+  return list(words, 'and', words.length)
+}
 
 type ShownLater = (OfRole | OfGroup) & {
   readonly after_seconds?: number | undefined

@@ -42,6 +42,7 @@ export const whyLooserOverride = (before: boolean | null, after: boolean | null)
 /** What names a group: a rule or workflow lets its members decide or act, a policy or override allows or restricts. */
 export interface GroupUse {
   readonly kind: 'rule' | 'workflow' | 'approval' | 'tool policy' | 'override'
+  /** Of a policy, an override or an approval, the name of its tool; of a run's approval, of the workflow. */
   readonly name: string
   /** Only of a policy or an override. */
   readonly policy: PolicyBody | null
@@ -55,12 +56,19 @@ export function whyLooserMembers(
   const found = uses.flatMap(({ kind, name, policy }) => {
     const lets = comes && (policy === null || whyLooserPolicy(null, policy).length > 0)
     const loses = goes && policy !== null && whyLooserPolicy(policy, null).length > 0
-    const what = `the ${kind} ${quote(name)}`
+    const what = `the ${useWords[kind]} ${quote(name)}`
     return [
       ...(lets ? [`${what} would let another person act or decide`] : []),
       ...(loses ? [`${what} would no longer restrict a person`] : []),
     ]
   })
-  const most = 5
-  return found.length > most ? [...found.slice(0, most), `${found.length - most} more`] : found
+  return [...new Set(found)]
+}
+
+const useWords: Readonly<Record<GroupUse['kind'], string>> = {
+  rule: 'rule',
+  workflow: 'workflow',
+  approval: 'waiting approval of',
+  'tool policy': 'tool policy of',
+  override: 'override of',
 }

@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { exactTime } from '../shared/units.ts'
 import type { Decided } from './decide.ts'
 import { implies, type Matching } from './implication.ts'
 import { ruleSchemas, type LabelRuleBody, type RuleBody } from './rule.ts'
-import { coverSeats, seatsOf, seatWords, strictest, withThreshold } from './seats.ts'
+import { askedWords, coverSeats, seatsOf, strictest, withThreshold } from './seats.ts'
 import { list, quote } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
 import { Steps, rank } from './types.ts'
@@ -111,9 +112,9 @@ const isAsShort = (own: number | undefined, asked: number | undefined): boolean 
   own === asked || asked === 0 || (own !== undefined && asked !== undefined && own > 0 && own <= asked)
 
 function termsWords(before: RuleBody, after: RuleBody): string {
-  const words = (rule: RuleBody): string => seatWords(seatsOf(rule), 'counted')
+  const words = (rule: RuleBody): string => askedWords(seatsOf(rule), 'counted')
   const time = ({ expires_after_seconds: seconds }: RuleBody): string =>
-    seconds === undefined ? 'the usual time' : seconds === 0 ? 'for ever' : `${seconds} seconds`
+    seconds === undefined ? 'the usual time' : seconds === 0 ? 'for ever' : exactTime(seconds)
   const [asked, own] = [words(before), words(after)]
   return asked === own
     ? `an approval would wait ${time(after)} in place of ${time(before)}`

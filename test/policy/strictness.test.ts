@@ -45,8 +45,9 @@ describe('a change of a rule', () => {
     ['one group more, where two people of one group are asked', by(finance), by(finance, legal), /may be less/, [], 2],
     ['a new rule for another group, where two people are asked', null, by(legal), /of 2 people, fewer/, [{ ...by(finance), name: 'money' }], 2],
     ['the same for other tools', null, { ...by(legal), tools: ['file_read'] }, null, [by(finance)], 2],
+    ['somebody who is asked later', by(finance), { ...by(finance), escalate: [{ after_seconds: 5_400, to: { group: 'legal' } }] }, /by 1 member of `finance` \(after 90 minutes also a member of `legal`\) may be less than one by 1 member of `finance`$/],
     ['a shorter time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 30 }, null],
-    ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 60 seconds/],
+    ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 1 minute/],
     ['a long time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, match_all: true }]],
     ['a short time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 900 }, null, [{ ...hold, match_all: true }]],
   ] // prettier-ignore

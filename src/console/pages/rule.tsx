@@ -134,7 +134,7 @@ export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Pro
 
 function Head({ rule }: { rule: RuleView }) {
   const approvers = approversOf(rule)
-  const named = seatsOf(rule).some((seat) => 'group' in seat)
+  const named = seatsOf(rule).some((seat) => [seat, ...(seat.also ?? [])].some((who) => 'group' in who))
   return (
     <header class="headline">
       <Crumbs />

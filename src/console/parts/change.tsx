@@ -1,6 +1,6 @@
 import type { ComponentChild } from 'preact'
 import { describeConditions } from '../../policy/explain.ts'
-import { seatsOf, seatWords } from '../../policy/seats.ts'
+import { askedWords, seatsOf } from '../../policy/seats.ts'
 import type { ApprovalView } from '../visit.ts'
 import { Diff, type Sides } from './contents.tsx'
 import { Facts, Hidden, Values, type Fields } from './values.tsx'
@@ -93,7 +93,7 @@ const states: Readonly<Record<string, string>> = { shadow: 'only reports: it ', 
 /** "holds a call for 1 owner when …"; null if it is no rule. */
 function ruleWords(body: Fields | null): ComponentChild {
   if (body === null || typeof body['verdict'] !== 'string') return null
-  const does = verdicts[body['verdict']] ?? `holds, for ${seatWords(seatsOf(body), 'counted')},`
+  const does = verdicts[body['verdict']] ?? `holds, for ${askedWords(seatsOf(body), 'counted')},`
   const state = states[String(body['status'])] ?? ''
   return <Sentence text={`${state}${does} a call when ${describeConditions(body)}`} />
 }

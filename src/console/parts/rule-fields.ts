@@ -1,6 +1,7 @@
 import type { BodyOf } from '../../api/routes/index.ts'
 import { describeCondition, describeLabels } from '../../policy/explain.ts'
-import { mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
+import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
+import { exactTime } from '../../shared/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
 
 /* From the fields of a rule's form to the body of a request, and back. */
@@ -128,11 +129,20 @@ const shown = new Set([
   ...['approver', 'approvals_needed', 'approvers'],
 ])
 
-/** Fields for which pages have no words. */
+/** Fields that stand in no sentence of their own, in words where there are any. */
 export const othersOf = (rule: RuleBody): (readonly [string, string])[] =>
   Object.entries(rule).flatMap(([name, value]) =>
-    shown.has(name) || value === undefined ? [] : [[name, JSON.stringify(value)] as const],
+    shown.has(name) || value === undefined
+      ? []
+      : [[name, fieldWords[name]?.(rule) ?? JSON.stringify(value)] as const],
   )
+
+const fieldWords: Readonly<Record<string, (rule: RuleBody) => string>> = {
+  expires_after_seconds: ({ expires_after_seconds: seconds = 0 }) =>
+    seconds === 0 ? 'never' : exactTime(seconds),
+  remind_after_seconds: ({ remind_after_seconds: seconds = 0 }) => exactTime(seconds),
+  escalate: (rule) => escalationWords(seatsOf(rule)[0]?.also ?? []),
+}
 
 /** Parts of the rule that the form does not show, in words: it keeps them. */
 export const keptOf = (rule: RuleBody): (readonly [string, string])[] => [

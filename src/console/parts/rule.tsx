@@ -1,5 +1,5 @@
 import { describeConditions } from '../../policy/explain.ts'
-import { seatsOf, seatWords } from '../../policy/seats.ts'
+import { askedWords, seatsOf } from '../../policy/seats.ts'
 import type { RuleBody } from '../visit.ts'
 import { othersOf } from './rule-fields.ts'
 import { Badge, type Tone } from './state.tsx'
@@ -39,12 +39,13 @@ export const matchesOf = (rule: RuleBody): string => {
 
 /** Null unless the rule holds calls. */
 export const approversOf = (rule: RuleBody): string | null =>
-  rule.verdict === 'require_approval' ? seatWords(seatsOf(rule)) : null
+  rule.verdict === 'require_approval' ? askedWords(seatsOf(rule)) : null
 
 export function RuleFacts({ rule }: { rule: RuleBody }) {
   const { description = '' } = rule
   const approvers = approversOf(rule)
-  const others = othersOf(rule)
+  // Who is asked later stands with who approves.
+  const others = othersOf(rule).filter(([name]) => name !== 'escalate')
   return (
     <Facts
       facts={[

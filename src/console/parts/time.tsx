@@ -1,9 +1,4 @@
-const units = [
-  ['day', 86_400],
-  ['hour', 3_600],
-  ['minute', 60],
-  ['second', 1],
-] as const
+import { counted, units } from '../../shared/units.ts'
 
 /**
  * In the largest unit that is exact enough: a few seconds less than 7 days are `7 days`, but one and a half days are
@@ -19,8 +14,7 @@ const fits = (count: number, unit: string): boolean =>
 
 /** `3 hours`, also for a negative number. */
 export function distance(milliseconds: number): string {
-  const [count, name] = largest(Math.round(Math.abs(milliseconds) / 1_000))
-  return `${count} ${name}${count === 1 ? '' : 's'}`
+  return counted(...largest(Math.round(Math.abs(milliseconds) / 1_000)))
 }
 
 export function duration(milliseconds: number): string {

@@ -59,6 +59,7 @@ export const namersOfGroup = (organizationId: string, group: string): RawBuilder
 
 /** Approvals that wait, and that the group can decide. A rule that is gone may have asked for them. */
 export const waitingForGroup = (organizationId: string, groupId: string): RawBuilder<GroupUse> => sql`
-  select 'approval' as kind, id as name, null::jsonb as policy from approvals
-  where organization_id = ${organizationId} and status = 'pending' and coalesce(seats, '[]')::text like ${`%"${groupId.replaceAll('_', '\\_')}"%`}
-  limit 10`
+  select distinct 'approval' as kind, coalesce(a.tool, w.name, a.id) as name, null::jsonb as policy
+  from approvals a left join workflows w on w.id = a.workflow_id
+  where a.organization_id = ${organizationId} and a.status = 'pending' and coalesce(a.seats, '[]')::text like ${`%"${groupId.replaceAll('_', '\\_')}"%`}
+  order by 2 limit 100`

@@ -26,6 +26,8 @@ export interface PendingChange {
   readonly request: ChangeRequest
   /** The role that the change needs, of the requester and of who decides it. */
   readonly role: 'admin' | 'owner'
+  /** What it would do, in one sentence. */
+  readonly title: string
   /** The hash of what it changes; null for a new object. Another one: it changed meanwhile. */
   readonly base: string | null
   readonly before: JsonObject | null
@@ -67,9 +69,10 @@ export const openChange = async (
 ): Promise<PendingChange> => JSON.parse(await sealer.open(changeBinding(approvalId), sealed)) as PendingChange
 
 /** What the API shows of it, in place of parameters. */
-export type ShownChange = Pick<PendingChange, 'before' | 'after' | 'why' | 'example'>
+export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'why' | 'example'>
 
-export const shownChange = ({ before, after, why, example }: PendingChange): ShownChange => ({
+export const shownChange = ({ title, before, after, why, example }: PendingChange): ShownChange => ({
+  title,
   before,
   after,
   why,
@@ -78,7 +81,7 @@ export const shownChange = ({ before, after, why, example }: PendingChange): Sho
 
 const inLines = (value: JsonObject | null): string => (value === null ? '' : JSON.stringify(value, null, 2))
 
-export const changePreview = (title: string, { before, after, why, example }: ShownChange): Preview => ({
+export const changePreview = ({ title, before, after, why, example }: ShownChange): Preview => ({
   title: titleOf(title),
   fields: fieldsOf({
     why,

@@ -286,18 +286,14 @@ async function approvalView(
 async function shownPreview(
   { sealer }: Unsealing,
   viewer: Deciding,
-  row: Pick<
-    Selectable<ApprovalsTable>,
-    'id' | 'kind' | 'tool' | 'title' | 'state_sealed' | keyof DecidedTerms
-  > & {
+  row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof DecidedTerms> & {
     requester_email: string | null
   },
   tool: ToolDeclaration | undefined,
   params: JsonObject,
 ): Promise<{ readonly preview?: Preview }> {
   if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
-  if (row.kind === 'change')
-    return { preview: changePreview(row.title ?? '', params as unknown as ShownChange) }
+  if (row.kind === 'change') return { preview: changePreview(params as unknown as ShownChange) }
   if (tool === undefined) return {}
   const state = seesLikeDeciders(viewer, row) ? await openState(sealer, row.id, row.state_sealed) : null
   return { preview: previewOf(tool, params, row.requester_email ?? '', state) }

@@ -3,7 +3,7 @@ import { DomainError } from '../errors.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { isRole, roleOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
-import { decisionRefusal, type FirstPeople, type Requirement, type Voted, type Voter } from './requirement.ts'
+import { decisionRefusal, type Requirement, type Voted, type Voter } from './requirement.ts'
 import { readVoters } from './voters.ts'
 
 export interface Votable {
@@ -28,12 +28,14 @@ const askAgain: Readonly<Record<ApprovalKind, string>> = {
   change: 'ask for the change again',
 }
 
+type Asked = Voted & Pick<Votable, 'kind'>
+
 /** Null if the vote would count. */
 export async function voterRefusal(
   db: Db,
   organizationId: string,
   voter: Voter,
-  approval: Voted,
+  approval: Asked,
   required: Requirement,
 ): Promise<DomainError | null> {
   if (await isService(db, voter.user_id))
@@ -77,7 +79,7 @@ function whoCan(seats: Requirement['seats']): string {
 async function othersWhoDecide(
   db: Db,
   organizationId: string,
-  { requested_by, authors }: FirstPeople,
+  { kind, requested_by, authors }: Asked,
   { seats }: Requirement,
 ): Promise<string> {
   const people = await readVoters(db, organizationId, seats)
@@ -85,9 +87,11 @@ async function othersWhoDecide(
   const able = people.filter((person) => !first.includes(person.user_id)).map(({ email }) => quote(email))
   if (able.length === 0) {
     const role = roleOf(seats)
-    return role !== null && seats.length === 1
-      ? `, and nobody else has the role \`${role}\`: add a person with this role, or set \`allow_self_approval\``
-      : `, and nobody else can: add members to a group that decides, or set \`allow_self_approval\``
+    const remedy =
+      role !== null && seats.length === 1
+        ? `nobody else has the role \`${role}\`: add a person with this role`
+        : 'nobody else can: add members to a group that decides'
+    return `, and ${remedy}${kind === 'change' ? '' : ', or set `allow_self_approval`'}`
   }
   const more = able.length > mostNamed ? ` or ${able.length - mostNamed} more` : ''
   return `: ask ${able.slice(0, mostNamed).join(' or ')}${more}`

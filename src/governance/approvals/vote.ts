@@ -54,8 +54,8 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const { role } = await now()
     const rights = await rightsOf(tx.trx, tx.organizationId, { ...caller, role }, sql`${tx.now}`)
     const required = requirementOf(approval, tx.policy.settings)
-    const { requested_by, authors } = approval
-    const votes = { requested_by, authors, votes: found.votes }
+    const { kind, requested_by, authors } = approval
+    const votes = { kind, requested_by, authors, votes: found.votes }
     const own = { ...bestOf(rights, votes, required), decision: request.decision }
     const refusal = await voterRefusal(tx.trx, tx.organizationId, own, votes, required)
     if (refusal !== null) throw refusal

@@ -64,6 +64,8 @@ export interface Prepared<R> {
   readonly request: ChangeRequest
   /** Such as "Change the rule `X`". It has no values. */
   readonly title: string
+  /** Names the person whom the change is about; only who may see the change reads it. Default: `title`. */
+  readonly sealedTitle?: string
   readonly before: object | null
   readonly after: object | null
   /** The limit that it would exceed. Default: none. */
@@ -126,11 +128,12 @@ async function hold(
   seal: Seal,
   { prepared, why, example }: Holding,
 ): Promise<HeldChange> {
-  const { request, title, before, after } = prepared
+  const { request, title, sealedTitle = title, before, after } = prepared
+  const told = beginningOf(why)
   const hash = hashOf({ ...request, base: baseOf(before) })
   const { count, same } = await pendingOf(tx, caller.userId, hash)
   // Asked again, for example because the answer was lost.
-  if (same !== null) return heldChange(same, why)
+  if (same !== null) return heldChange(same, told)
   if (count >= mostPendingChanges)
     throw new DomainError(
       'conflict',
@@ -159,6 +162,7 @@ async function hold(
   const change: PendingChange = {
     request,
     role,
+    title: sealedTitle,
     base: baseOf(before),
     before: plainJson(before),
     after: plainJson(after),
@@ -178,12 +182,18 @@ async function hold(
     side_effect: null,
     destination: null,
     rule_id: null,
-    risk: { level: 'high', reasons: [...why] },
+    risk: { level: 'high', reasons: told },
   }
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   announceRequest(tx, approval, { actor: actorOf(caller), runId: null })
-  return heldChange(record.id, why)
+  return heldChange(record.id, told)
 }
+
+/** In answers and lists. The approval has all reasons. */
+const mostTold = 5
+
+const beginningOf = (why: readonly string[]): string[] =>
+  why.length > mostTold ? [...why.slice(0, mostTold), `${why.length - mostTold} more`] : [...why]
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {
   const [row] = await tx.send(sql<{ count: number; same: string | null }>`

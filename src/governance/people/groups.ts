@@ -127,7 +127,7 @@ export async function prepareGroup(
     request: { operation: 'group.create', given: plainJson(request) as JsonObject },
     title: `Make the group ${quote(name)}`,
     before: null,
-    after: { name, description, members },
+    after: { name, description, members: await addressesOf(tx, members) },
     whyLooser: async () =>
       whyLooserMembers(await tx.send(namersOfGroup(tx.organizationId, name)), {
         comes: members.length > 0,
@@ -305,14 +305,18 @@ export async function prepareMembership(
   const wasIn = members.some(({ user_id }) => user_id === userId)
   if (!isIn && !wasIn) throw notFound('member of the group', user)
   if (isIn && !wasIn) requireFits(members.length + 1)
-  const side = (is: boolean) => ({ group: name, member: user, is_in: is })
+  const [address = userId] = await addressesOf(tx, [userId])
+  const side = (is: boolean) => ({ group: name, member: address, member_id: userId, is_in: is })
   return {
     request: { operation: 'group.member', given: { group: id, user: userId, is_in: isIn } },
     title: isIn
       ? `Add a member to the group ${quote(name)}`
       : `Take a member out of the group ${quote(name)}`,
-    before: { ...side(wasIn), member: userId },
-    after: { ...side(isIn), member: userId },
+    sealedTitle: isIn
+      ? `Add ${quote(address)} to the group ${quote(name)}`
+      : `Take ${quote(address)} out of the group ${quote(name)}`,
+    before: side(wasIn),
+    after: side(isIn),
     async whyLooser() {
       if (isIn === wasIn) return []
       const named = await tx.send(namersOfGroup(tx.organizationId, name))
@@ -405,6 +409,16 @@ export async function peopleNamed(
       ),
     ),
   )
+}
+
+async function addressesOf(tx: ChainTx, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.trx
+    .selectFrom('users')
+    .select('email')
+    .where('id', 'in', ['', ...ids])
+    .orderBy('email')
+    .execute()
+  return rows.map(({ email }) => email)
 }
 
 async function personNamed(tx: ChainTx, named: string): Promise<string> {

@@ -1,7 +1,7 @@
 import type { Decided } from '../../policy/decide.ts'
-import { findChanges, termsOf, type Change } from '../../policy/rule-diff.ts'
+import { findChanges, type Change } from '../../policy/rule-diff.ts'
 import type { LabelRuleBody, RuleBody, StoredRule } from '../../policy/rule.ts'
-import { seatWords } from '../../policy/seats.ts'
+import { askedWords, withThreshold } from '../../policy/seats.ts'
 import {
   isDecidedAsStrictly,
   whyLooserLabelRule,
@@ -109,10 +109,8 @@ async function search(
 }
 
 function viewOf(before: Decided, after: Decided, threshold: number) {
-  const words = (decided: Decided): string | null => {
-    const terms = termsOf(decided, threshold)
-    return terms === null ? null : seatWords(terms.approvers, 'counted')
-  }
+  const words = ({ verdict, seats }: Decided): string | null =>
+    verdict === 'require_approval' ? askedWords(withThreshold(seats, threshold), 'counted') : null
   return {
     before: before.verdict,
     after: after.verdict,

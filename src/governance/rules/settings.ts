@@ -19,7 +19,7 @@ import { savedRules } from './analysis.ts'
  *
  * Throws `conflict` if `require_mfa` would lock out the caller, who has no second factor, or whose session or key is
  * not backed by it; if nobody has used the provider that `require_sso` requires, or no owner has a way past it; and if
- * fewer than two people could decide what `loosening` holds.
+ * `loosening` would let a single owner lock themselves out.
  */
 export async function changeGovernance(
   context: Governing,
@@ -47,7 +47,7 @@ export async function prepareSettings(
   const changes = changesOf(before, after)
   const names = Object.keys(changes)
   if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
-  if (after.loosening === 'second_person' && before.loosening === 'free') await requireTwoDeciders(tx)
+  if (after.loosening === 'second_person' && before.loosening === 'free') await requireTwoOwners(tx)
   const side = (settings: GovernanceSettings) =>
     Object.fromEntries(names.map((name) => [name, settings[name as keyof GovernanceSettings]]))
   return {
@@ -132,16 +132,16 @@ async function requireProviderReady(tx: ChainTx): Promise<void> {
     )
 }
 
-/** Else nobody could decide what waits. An owner also counts as an admin. */
-async function requireTwoDeciders(tx: ChainTx): Promise<void> {
+/** Else nobody could decide what only owners change, such as the way back. */
+async function requireTwoOwners(tx: ChainTx): Promise<void> {
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from memberships m
-    where m.organization_id = ${tx.organizationId} and m.role in ('admin', 'owner')
+    where m.organization_id = ${tx.organizationId} and m.role = 'owner'
       and not exists (select from service_accounts where id = m.user_id)`.execute(tx.trx)
   if ((rows[0]?.count ?? 0) >= 2) return
   throw errorAt(
     'conflict',
     'loosening',
-    'fewer than two people could decide such changes: make a second person admin or owner first',
+    'make a second owner first: nobody else could decide what one owner changes, such as the way back',
   )
 }
 

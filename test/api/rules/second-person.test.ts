@@ -1,21 +1,24 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
-import { addKey, addPerson, sessionCookie } from '../fixtures.ts'
+import { addKey, addOrganization, addPerson, sessionCookie } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
 import { codeOf, useServer } from '../use-server.ts'
 
 let server: TestServer
 const { as, ours, personOf } = useServer((started) => (server = started))
+let other: { userId: string; key: string }
+const asOther = (method: string, path: string, body?: unknown) => server.call(other.key, method, path, body)
 // Settings about calls are as loose as they can be: they do not count for changes.
-beforeAll(() =>
-  ours('owner', 'PATCH', '/governance', {
+beforeAll(async () => {
+  other = await addPerson(server.context, server.identities.organization_id, 'owner')
+  await ours('owner', 'PATCH', '/governance', {
     approvals_enabled: true,
     allow_self_approval: true,
     approval_threshold: 3,
     loosening: 'second_person',
-  }),
-)
+  })
+})
 beforeEach(async () => {
   const { db } = server.context
   await db.updateTable('approvals').set({ status: 'cancelled' }).where('kind', '=', 'change').execute()
@@ -122,15 +125,15 @@ describe('what waits, and what holds at once', () => {
   })
 })
 
+const pageOf = async (path: string, userId: string): Promise<string> => {
+  const cookie = await sessionCookie(server.context, userId)
+  return (await fetch(`${new URL(server.base).origin}/console${path}`, { headers: { cookie } })).text()
+}
+
 test('the page of a change shows it in words, line by line and with an example, and its requester can withdraw it', async () => {
   const rule = await saved()
   const id = await held(shadow(rule))
-  const page = async (who: BootstrapName): Promise<string> => {
-    const cookie = await sessionCookie(server.context, personOf(who).userId)
-    return (
-      await fetch(`${new URL(server.base).origin}/console/approvals/${id}`, { headers: { cookie } })
-    ).text()
-  }
+  const page = (who: BootstrapName) => pageOf(`/approvals/${id}`, personOf(who).userId)
   const seen = await page('approver')
   for (const words of ['What would change', 'as it is now', 'after the change', 'Why it needs a second person', 'A call that would be decided less strictly', 'value="approve"']) expect(seen).toContain(words) // prettier-ignore
   const own = await page('admin')
@@ -138,17 +141,37 @@ test('the page of a change shows it in words, line by line and with an example, 
   expect(own).not.toContain('value="approve"')
 })
 
+test('who is asked later stands in the reason, on the page of the change and on those of the rule', async () => {
+  const group = newId('group').toLowerCase()
+  await ours('owner', 'POST', '/groups', { name: group })
+  const rule = await saved({ ...hold(), remind_after_seconds: 1_800 })
+  const escalate = [{ after_seconds: 3_600, to: { group } }]
+  const { body } = await ours('admin', 'PATCH', `/rules/${rule}`, { escalate })
+  const words = `1 admin or owner (after 1 hour also a member of \`${group}\`)`
+  expect(body.change.why).toEqual([`an approval by ${words} may be less than one by 1 admin or owner`])
+  const seen = (await as('approver', 'GET', `/approvals/${body.change.id}`)).body
+  expect(seen.params.example.terms).toEqual({
+    before: expect.stringMatching(/^\d admins or owners$/),
+    after: expect.stringContaining(`(after 1 hour also a member of \`${group}\`)`),
+  })
+  const later = 'after 1 hour also a member of '
+  const page = await pageOf(`/approvals/${body.change.id}`, personOf('approver').userId)
+  expect(page.split(later).length).toBeGreaterThan(3)
+  await decide('approver', body.change.id)
+  for (const path of ['/rules', `/rules/${rule}`]) {
+    const shown = await pageOf(path, personOf('member').userId)
+    expect([path, shown]).toEqual([path, expect.stringContaining(later)])
+    expect(shown).not.toContain('after_seconds&quot;')
+  }
+})
+
 describe('policies and groups', () => {
   const tool = () => `mcp__s__${newId('rule').toLowerCase()}`
   const approved = async (asked: Promise<Answer>): Promise<number> => {
     const id = await held(asked)
     // The only owner asked, so an owner more decides.
-    return (await server.call(other.key, 'POST', `/approvals/${id}/approve`, {})).status
+    return (await asOther('POST', `/approvals/${id}/approve`, {})).status
   }
-  let other: { key: string }
-  beforeAll(async () => {
-    other = await addPerson(server.context, server.identities.organization_id, 'owner')
-  })
 
   test('a tool policy: a block and a lower limit hold at once, the way back waits', async () => {
     const name = tool()
@@ -193,10 +216,23 @@ describe('policies and groups', () => {
     await saved({ ...hold(), approver: { group: name } })
     const id = await held(ours('owner', 'PUT', member))
     expect((await as('owner', 'GET', `/approvals/${id}`)).body.risk.reasons).toEqual([expect.stringContaining('would let another person act or decide')]) // prettier-ignore
-    await server.call(other.key, 'POST', `/approvals/${id}/approve`, {})
+    const page = await pageOf(`/approvals/${id}`, other.userId)
+    expect(page).toMatch(/Add .*member@countersign\.test.* to the group/)
+    await asOther('POST', `/approvals/${id}/approve`, {})
     expect((await ours('owner', 'GET', `/groups/${made.id}`)).body.member_count).toBe(2)
     expect((await newest(1))[0]).toMatchObject({ event_type: 'group.member_added', metadata: { requested_by: personOf('owner').userId, approval_id: id } }) // prettier-ignore
     expect((await ours('owner', 'DELETE', member)).status).toBe(204)
+    // The page has all reasons, and names an approval by its tool.
+    const names = Array.from({ length: 6 }, () => newId('rule'))
+    for (const each of names) await saved({ ...hold(), name: each, approver: { group: name } })
+    const tool_name = tool()
+    await saved({ verdict: 'require_approval', tools: [tool_name], approver: { group: name } })
+    await server.call(server.identities.agent_key, 'POST', '/authorize', { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name, tool_input: {} }) // prettier-ignore
+    const { body: many } = await ours('owner', 'PUT', member)
+    expect(many.change.why).toHaveLength(6)
+    const reasons = (await as('owner', 'GET', `/approvals/${many.change.id}`)).body.params.why
+    for (const each of names) expect(reasons).toContain(`the rule \`${each}\` would let another person act or decide`) // prettier-ignore
+    expect(reasons).toContain(`the waiting approval of \`${tool_name}\` would let another person act or decide`) // prettier-ignore
     // Whom a block of the group restricts may not leave it at once.
     const blocked = newId('group').toLowerCase()
     const { body: second } = await ours('owner', 'POST', '/groups', { name: blocked, members: [personOf('member').userId] }) // prettier-ignore
@@ -285,8 +321,18 @@ test('at most 50 changes wait in an organization', async () => {
   expect(codeOf(await ask(50))).toBe('409 conflict')
 })
 
-test('an organization in which nobody could decide cannot turn it on', async () => {
-  const { body } = await as('owner', 'POST', '/organizations', { name: 'alone' })
-  const settings = `/organizations/${body.id ?? body.organization_id}/governance`
-  expect(codeOf(await as('owner', 'PATCH', settings, { loosening: 'second_person' }))).toBe('409 conflict')
+test('an organization with one owner cannot turn it on, however many admins it has', async () => {
+  const { id, owner } = await addOrganization(server.context)
+  await addPerson(server.context, id, 'admin')
+  const turnOn = () =>
+    server.call(owner.key, 'PATCH', `/organizations/${id}/governance`, { loosening: 'second_person' })
+  const refused = await turnOn()
+  expect([codeOf(refused), refused.body.error.message]).toEqual(['409 conflict', expect.stringMatching(/make a second owner first/)]) // prettier-ignore
+  const second = await addPerson(server.context, id, 'owner')
+  expect((await turnOn()).status).toBe(200)
+  // The advice for calls would not help here.
+  const change = await held(server.call(owner.key, 'PATCH', `/organizations/${id}/governance`, { loosening: 'free' })) // prettier-ignore
+  await server.call(second.key, 'DELETE', `/organizations/${id}/members/${second.userId}`)
+  const { body } = await server.call(owner.key, 'POST', `/approvals/${change}/approve`, {})
+  expect(body.error.message).toMatch(/add a person with this role$/)
 })

@@ -5,7 +5,7 @@ import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import type { Category } from '../../../src/policy/types.ts'
-import { addConnection, enrolPeople, factorCookie } from '../fixtures.ts'
+import { addConnection, addPerson, enrolPeople, factorCookie } from '../fixtures.ts'
 import { proof, type Proofs, type World } from './world.ts'
 import { withUsedProvider } from './sign-in.ts'
 
@@ -124,7 +124,9 @@ export const settingProofs: Proofs = {
     const { execution_id } = await world.ok('admin', 'POST', `/workflows/${await world.workflow(keep)}/execute?wait=0`, {}) // prettier-ignore
     return 'inputs' in (await world.ok('member', 'GET', `/runs/${execution_id}`))
   }),
-  ...setting('loosening', ['free', 'second_person'], [204, 202], async (world) => {
+  loosening: proof(['free', 'second_person'], [204, 202], async (world, loosening) => {
+    await addPerson(world.api.stack.context, world.id, 'owner')
+    await world.settings({ loosening })
     const rule = await world.ok('admin', 'POST', `/organizations/${world.id}/rules`, { name: 'r', verdict: 'deny', match_all: true }) // prettier-ignore
     return (await world.send('admin', 'DELETE', `/organizations/${world.id}/rules/${rule.id}`)).status
   }),
