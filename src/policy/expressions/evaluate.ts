@@ -6,7 +6,7 @@ import type { Json } from '../types.ts'
 import { Hole, isList, type Partial } from '../values.ts'
 import { areEqual, order } from './compare.ts'
 import { shapes, type Shape } from './functions.ts'
-import { finite, listOf, numberOf } from './shape.ts'
+import { finite, listOf, numberOf, spendOn } from './shape.ts'
 import type { BinaryOperator, Node } from './syntax.ts'
 
 /*
@@ -45,7 +45,11 @@ function valueOfVariable(name: string, variables: Variables | null): Partial {
 }
 
 /** Throws TypeError, MissingPath and BudgetExceeded. Messages contain no value. */
-export const evaluate = (node: Node, env: Env): Value => new Evaluation(env).value(node, null)
+export function evaluate(node: Node, env: Env): Value {
+  const value = new Evaluation(env).value(node, null)
+  if (!(value instanceof Missing)) spendOn(value instanceof Hole ? value.pieces : value, env.budget)
+  return value
+}
 
 /** Null and a missing path count as false. A hole may be both. Throws TypeError for other values. */
 export function truth(value: Value): Tri {
@@ -181,7 +185,7 @@ class Evaluation {
       case '>=': {
         if (isMissing || left === null || right === null) return false
         if (left instanceof Hole || right instanceof Hole) return this.#unknown()
-        const found = order(left as Json, right as Json, operator)
+        const found = order(left as Json, right as Json, operator, this.#env.budget)
         if (operator === '<') return found < 0
         if (operator === '>') return found > 0
         return operator === '<=' ? found <= 0 : found >= 0

@@ -2,11 +2,10 @@ import { parse } from 'csv-parse/sync'
 import type { Budget } from '../budget.ts'
 import type { Json, JsonObject } from '../types.ts'
 import { asText } from './as-text.ts'
-import { isObject, listOf, making, spendOn, textOf, type Shape } from './shape.ts'
+import { finite, isObject, listOf, making, mostLevels, spendOn, textOf, type Shape } from './shape.ts'
 
 /** Characters that `parse_json` and `parse_csv` read. */
 const longestRead = 2 * 1024 * 1024
-const mostLevels = 64
 
 /* Between values and their texts: JSON, CSV and tables of Markdown. */
 
@@ -41,9 +40,10 @@ export const formats = {
     args: [1, 2],
     run([value, separator = ','], { budget }) {
       const text = reading(value, 'parse_csv', budget)
+      budget.spend(2 * text.length)
       const delimiter = textOf(separator, 'parse_csv')
       if (delimiter.length !== 1) throw new TypeError('`parse_csv` takes one character as separator')
-      return rowsOf(text, delimiter)
+      return rowsOf(text, delimiter, budget)
     },
   },
   to_csv: {
@@ -83,6 +83,7 @@ function reading(value: Json | undefined, what: string, budget: Budget): string 
 function sound(value: Json, level: number): Json {
   if (level > mostLevels) throw new TypeError(`\`parse_json\` reads at most ${mostLevels} nested levels`)
   if (typeof value === 'string') return value.toWellFormed().replaceAll('\u0000', '\ufffd')
+  if (typeof value === 'number') return finite(value, 'parse_json')
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return (value as readonly Json[]).map((each) => sound(each, level + 1))
   return Object.fromEntries(
@@ -90,7 +91,7 @@ function sound(value: Json, level: number): Json {
   )
 }
 
-function rowsOf(text: string, delimiter: string): Json {
+function rowsOf(text: string, delimiter: string, budget: Budget): Json {
   let lines: readonly (readonly string[])[]
   try {
     lines = parse(text, { bom: true, delimiter, skip_empty_lines: true, relax_column_count: true })
@@ -98,6 +99,7 @@ function rowsOf(text: string, delimiter: string): Json {
     throw new TypeError('`parse_csv` needs text that is CSV: a quote has no end, or stands inside of a value')
   }
   const [names = [], ...rows] = lines
+  budget.spend(names.length * (1 + rows.length))
   return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? ''])))
 }
 

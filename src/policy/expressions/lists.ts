@@ -1,7 +1,7 @@
 import type { Budget } from '../budget.ts'
 import type { Json } from '../types.ts'
 import { order } from './compare.ts'
-import { isList, listOf, objectOf, textOf, wholeOf, type Shape, type Work } from './shape.ts'
+import { isList, listOf, mostLevels, objectOf, textOf, wholeOf, type Shape, type Work } from './shape.ts'
 
 const keysOf = (list: readonly Json[], { keys }: Work): readonly Json[] => keys ?? list
 
@@ -22,9 +22,9 @@ export const lists = {
     gives: 'number',
     args: [1, 1],
     opaque: true,
-    run([value = null]) {
+    run([value = null], { budget }) {
       if (typeof value === 'string' || isList(value)) return value.length
-      return Object.keys(objectOf(value, 'size')).length
+      return counted(Object.keys(objectOf(value, 'size')), budget).length
     },
   },
   filter: {
@@ -68,7 +68,7 @@ export const lists = {
       const sign = direction === 'asc' ? 1 : -1
       return given
         .map((value, at) => ({ value, key: keys[at] as Json }))
-        .sort((a, b) => sign * order(a.key, b.key, 'sort'))
+        .sort((a, b) => sign * order(a.key, b.key, 'sort', work.budget))
         .map(({ value }) => value)
     },
   },
@@ -179,17 +179,18 @@ export const lists = {
 } as const satisfies Readonly<Record<string, Shape>>
 
 const counted = <T>(list: readonly T[], budget: Budget): readonly T[] => {
-  budget.spend(1 + (list.length >> 2))
+  budget.spend(1 + 4 * list.length)
   return list
 }
 
 /** Equal values have the same. */
-function identityOf(value: Json, budget: Budget): string {
+function identityOf(value: Json, budget: Budget, level = 0): string {
+  if (level > mostLevels) throw new TypeError(`a value has more than ${mostLevels} nested levels`)
   budget.spend(1 + (typeof value === 'string' ? value.length >> 6 : 0))
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  if (isList(value)) return `[${value.map((each) => identityOf(each, budget)).join()}]`
+  if (isList(value)) return `[${value.map((each) => identityOf(each, budget, level + 1)).join()}]`
   const fields = Object.entries(value).map(
-    ([key, each]) => `${JSON.stringify(key)}:${identityOf(each, budget)}`,
+    ([key, each]) => `${JSON.stringify(key)}:${identityOf(each, budget, level + 1)}`,
   )
   return `{${fields.sort().join()}}`
 }

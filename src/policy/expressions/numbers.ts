@@ -1,6 +1,16 @@
 import type { Json } from '../types.ts'
 import { order } from './compare.ts'
-import { finite, isList, listOf, numberOf, textOf, wholeOf, type Shape, type Work } from './shape.ts'
+import {
+  finite,
+  isList,
+  listOf,
+  numberOf,
+  shortTextOf,
+  textOf,
+  wholeOf,
+  type Shape,
+  type Work,
+} from './shape.ts'
 
 const rounding =
   (name: string, round: (value: number) => number): Shape['run'] =>
@@ -19,7 +29,7 @@ const extreme =
       throw new TypeError(
         `\`${name}\` needs a list that is not empty: write \`size(list) > 0 ? ${name}(list) : 0\``,
       )
-    return rest.reduce<Json>((best, each) => (isBetter(order(each, best, name)) ? each : best), first)
+    return rest.reduce<Json>((best, each) => (isBetter(order(each, best, name, budget)) ? each : best), first)
   }
 
 export const numbers = {
@@ -84,9 +94,9 @@ function readNumber(value: Json | undefined, decimal: string): number {
   if (typeof value === 'number') return value
   const form = Object.hasOwn(forms, decimal) ? forms[decimal] : undefined
   if (form === undefined) throw new TypeError("`number` takes '.' or ',' as its decimal sign")
-  const text = textOf(value, 'number').trim()
-  const isGrouped = text.length <= 100 && form.grouped.test(text)
-  if (!isGrouped && !(text.length <= 100 && form.plain.test(text)))
+  const text = shortTextOf(value, 'number')
+  const isGrouped = form.grouped.test(text)
+  if (!isGrouped && !form.plain.test(text))
     throw new TypeError(
       "`number` needs text that is a number, such as `12.50`; with a decimal comma write `number(…, ',')`",
     )

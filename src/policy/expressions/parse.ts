@@ -7,6 +7,8 @@ import { ExpressionError, precedence, type BinaryOperator, type Expression, type
 export const longestExpression = 10_000
 /** Nested brackets, calls and choices. */
 export const deepestExpression = 50
+/** Operators, parts and calls. A chain of them is read one within another. */
+const mostOperations = 500
 
 const blank = /\s*/y
 const number = /\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
@@ -57,6 +59,7 @@ class Parser {
   readonly #begin: number
   readonly #variables: string[] = []
   #depth = 0
+  #operations = 0
 
   constructor(text: string, at: number) {
     this.#text = text
@@ -93,6 +96,7 @@ class Parser {
         this.at = before
         return left
       }
+      this.#count()
       left = { is: 'binary', operator: found, left, right: this.#binary(precedence[found] + 1) }
     }
   }
@@ -112,10 +116,10 @@ class Parser {
   /** `.field`, `[0]`, `["key"]`, `[expression]` and `.function(…)` behind a value. */
   #parts(first: Node): Node {
     let of = first
-    for (let count = 0; ; count += 1) {
-      if (count > longestExpression) throw this.#wrong('too many parts')
+    for (;;) {
       const key = this.#key()
       if (key === null) return of
+      this.#count()
       if (key.isName && this.#peeks('(', false)) of = this.#call(key.name, of)
       else of = { is: 'part', of, key: key.isName ? key.name : key.node }
     }
@@ -326,6 +330,12 @@ class Parser {
     const found = pattern.exec(this.#text)
     if (found !== null) this.at = pattern.lastIndex
     return found
+  }
+
+  #count(): void {
+    this.#operations += 1
+    if (this.#operations > mostOperations)
+      throw this.#wrong(`more than ${mostOperations} operators, parts and calls: use more steps`)
   }
 
   #checkLength(): void {

@@ -26,16 +26,22 @@ export interface Work {
 /** Characters of one text that a function makes. */
 export const longestMade = 8 * 1024 * 1024
 
-/** One unit for each value and for every 64 characters. */
-export function spendOn(value: Json, budget: Budget): void {
-  if (typeof value === 'string') return budget.spend(1 + (value.length >> 6))
-  budget.spend(1)
+/** Nested levels of a value. Parameters and stores take no more. */
+export const mostLevels = 64
+
+/**
+ * One unit for each value and for every 16 characters, so that its JSON can be made. A part that occurs twice costs twice:
+ * values that share parts would otherwise double with each step. Throws TypeError for too many levels.
+ */
+export function spendOn(value: unknown, budget: Budget, level = 0): void {
+  if (level > mostLevels) throw new TypeError(`a value has more than ${mostLevels} nested levels`)
+  budget.spend(1 + (typeof value === 'string' ? value.length >> 4 : 0))
   if (typeof value !== 'object' || value === null) return
-  if (Array.isArray(value)) for (const each of value as readonly Json[]) spendOn(each, budget)
+  if (Array.isArray(value)) for (const each of value) spendOn(each, budget, level + 1)
   else
     for (const [key, each] of Object.entries(value)) {
-      budget.spend(key.length >> 6)
-      spendOn(each, budget)
+      budget.spend(key.length >> 4)
+      spendOn(each, budget, level + 1)
     }
 }
 
@@ -59,6 +65,13 @@ export function textOf(value: Json | undefined, what: string): string {
   if (typeof value === 'string') return value
   const hint = typeof value === 'number' || typeof value === 'boolean' ? ': write `text(…)`' : ''
   throw new TypeError(`\`${what}\` needs text, not ${shown(value)}${hint}`)
+}
+
+/** Without the blanks around it. For what a person writes in a cell, such as a number or a date. */
+export function shortTextOf(value: Json | undefined, what: string): string {
+  const text = textOf(value, what)
+  if (text.length <= 200) return text.trim()
+  throw new TypeError(`\`${what}\` needs a short text`)
 }
 
 export function numberOf(value: Json | undefined, what: string): number {

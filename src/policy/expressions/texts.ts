@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js'
-import type { Budget } from '../budget.ts'
+import { BudgetExceeded, type Budget } from '../budget.ts'
 import type { Json } from '../types.ts'
 import { listOf, making, spendOn, textOf, wholeOf, isList, type Shape } from './shape.ts'
 import { areEqual } from './compare.ts'
@@ -7,7 +7,7 @@ import { asText } from './as-text.ts'
 
 /** Characters of a regular expression. */
 const longestPattern = 500
-/** Characters of a text that a regular expression reads. It costs a unit for every 8 characters. */
+/** Characters of a text that a regular expression reads. */
 const longestSearched = 256 * 1024
 
 const one =
@@ -155,24 +155,28 @@ function madeText(value: Json, budget: Budget): string {
   return asText(value)
 }
 
-/** RE2: the time is linear in text and pattern. */
+/** RE2: the time is linear in the text and in the size of the compiled program. */
 function matcherOf(given: Json | undefined, written: Json | undefined, what: string, budget: Budget) {
   const [text, pattern] = [textOf(given, what), textOf(written, what)]
   if (pattern.length > longestPattern)
     throw new TypeError(`a regular expression has at most ${longestPattern} characters`)
   if (text.length > longestSearched)
     throw new TypeError(`\`${what}\` reads at most ${longestSearched / 1024} KiB: take a part of the text`)
-  budget.spend(20 + (pattern.length + text.length) * (1 + (pattern.length >> 4)))
   const compiled = budget.once(pattern, compiledOf)[0]
   if (compiled === undefined || compiled === null)
     throw new TypeError(`\`${what}\` needs a regular expression as RE2 takes it, without \`(?=\` and \`\\1\``)
+  budget.spend(1 + ((compiled.programSize() * (1 + text.length)) >> 2))
   return compiled.matcher(text)
 }
 
-function compiledOf(pattern: string): readonly (RE2JS | null)[] {
+function compiledOf(pattern: string, budget: Budget): readonly (RE2JS | null)[] {
+  budget.spend(100 + 50 * pattern.length)
   try {
-    return [RE2JS.compile(pattern)]
-  } catch {
+    const compiled = RE2JS.compile(pattern)
+    budget.spend(compiled.programSize())
+    return [compiled]
+  } catch (error) {
+    if (error instanceof BudgetExceeded) throw error
     return [null]
   }
 }

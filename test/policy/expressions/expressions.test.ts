@@ -139,6 +139,12 @@ describe('an expression is an error that says what to change', () => {
     ["in_zone(now, 'Mars')", 'time zone such as'],
     ["parse_json('{')", 'text that is JSON'],
     ['min([])', 'a list that is not empty'],
+    ["parse_json('1e999')", 'gives no number'],
+    // Today and the zone of the machine are never read.
+    ["date('09:00')", 'needs a date such as'],
+    ["date('09:00', 'HH:mm')", 'cannot read the text with its pattern'],
+    ["in_zone(now, 'local')", 'time zone such as'],
+    ["date('1'.replace('1', '111111'), 'ddHHddHH')", 'cannot read the text'],
     ['size(1)', '`size` needs an object, not a number'],
   ])('%s: %s', (expression, message) => {
     expect(() => valueOf(expression)).toThrow(TemplateError)
@@ -160,9 +166,11 @@ describe('an expression is an error that says what to change', () => {
     ['{a: 1, a: 2}', 'written twice'],
     ["'x", 'a text in quotes has no end'],
     [`${'('.repeat(60)}1${')'.repeat(60)}`, 'nested'],
-    [`1${' + 1'.repeat(3_000)}`, '10,000 characters'],
+    [`1${' + 1'.repeat(600)}`, 'more than 500 operators'],
+    [`'a'${'.trim()'.repeat(600)}`, 'more than 500 operators'],
+    [`1 + '${'a'.repeat(10_001)}'`, '10,000 characters'],
     ['status.x', 'the output of a step is `status.output`'],
-  ])('when it is read, %s: %s', (expression, message) => {
+  ])('when it is read: %#', (expression, message) => {
     const [reference] = references(`{{ ${expression} }}`)
     const why = reference?.kind === 'unknown' ? reference.why : 'there is no'
     expect(why).toContain(message)
@@ -201,9 +209,17 @@ test.each([
   ['a regular expression', "rows.map(r, matches(long, '(a*)*(a*)*(a*)*b'))"],
   ['a long pad', "rows.map(r, pad('x', 8000000))"],
   ['nested JSON', 'rows.map(r, json(rows.map(s, json(rows))))'],
+  ['values that double', `[1]${'.map(a, [a, a])'.repeat(40)}`],
+  ['a table of many names', "parse_csv(join(rows.map(r, join(rows, ','))) + join(rows.map(r, text('\\n'))))"],
+  ['a pattern of many repeats', "rows.map(r, matches(long, '(?i)((\\\\pL?\\\\pN?){20}){20}b'))"],
+  ['many dates', 'rows.map(a, rows.map(b, add(today, business_days(9000))))'],
+  ['many zones', "rows.map(a, rows.map(b, in_zone(now, 'Europe/Berlin')))"],
+  ['comparisons of long texts', 'rows.map(a, rows.map(b, long < long + a))'],
 ])('%s ends within the budget', (_, expression) => {
   const rows = Array.from({ length: 2_000 }, (_, n) => `row ${n}`)
   const inputs = { rows, long }
   const text = `{{ ${expression.replaceAll(/\b(rows|long)\b/g, 'input.$1')} }}`
-  expect(() => resolve(text, { ...scope, inputs })).toThrow(/too many steps|more than 8 MiB/)
+  expect(() => resolve(text, { ...scope, inputs })).toThrow(
+    /too many steps|more than 8 MiB|more than 64 nested levels|a regular expression/,
+  )
 })
