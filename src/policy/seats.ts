@@ -123,6 +123,19 @@ export const coverSeats = (seats: readonly AnySeat[], others: readonly AnySeat[]
     return !isRole(other) || !isRole(own) || other.role === 'admin' || own.role === 'owner'
   })
 
+/** As `coverSeats`, with the people beyond one for each seat that the threshold asks for. */
+export function coverPeople(
+  seats: readonly AnySeat[],
+  others: readonly AnySeat[],
+  threshold: number,
+): boolean {
+  const [own, asked] = [withThreshold(seats, threshold), withThreshold(others, threshold)]
+  // A seat that the others do not have would let more people be those beyond the seats.
+  const isClosed =
+    peopleFor(asked) >= threshold || own.every((seat) => asked.some((other) => keyOf(other) === keyOf(seat)))
+  return isClosed && coverSeats(own, asked)
+}
+
 /** `other` lets each of them in too, no later. */
 const coversLater = ({ also = [] }: AnySeat, other: AnySeat): boolean =>
   also.every((later) =>

@@ -3,7 +3,7 @@ import { exactTime } from '../shared/units.ts'
 import type { Decided } from './decide.ts'
 import { implies, type Matching } from './implication.ts'
 import { ruleSchemas, type LabelRuleBody, type RuleBody } from './rule.ts'
-import { askedWords, coverSeats, seatsOf, strictest, withThreshold } from './seats.ts'
+import { askedWords, coverPeople, coverSeats, seatsOf, strictest } from './seats.ts'
 import { list, quote } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
 import { Steps, rank } from './types.ts'
@@ -22,6 +22,8 @@ export interface RuleChange<Body> {
   readonly after: Body | null
   /** All other saved rules. */
   readonly others: readonly Body[]
+  /** Those of them that surely stay, so that they can take the place of `before`. Default: `others`. */
+  readonly staying?: readonly Body[]
 }
 
 export interface Terms {
@@ -39,18 +41,18 @@ const restricts = (rule: RuleBody | null): rule is RuleBody =>
 export const holdsCalls = (rule: RuleBody): boolean => restricts(rule) && rule.verdict === 'require_approval'
 
 export function whyLooserRule(
-  { before, after, others }: RuleChange<RuleBody>,
+  { before, after, others, staying = others }: RuleChange<RuleBody>,
   { facts, threshold, usualSeconds }: Terms,
 ): string[] {
   const steps = new Steps(mostSteps)
   const form = z.object(ruleSchemas(facts).ruleShape)
   // A damaged condition can match every call, so a damaged rule proves nothing.
   const isSound = (rule: RuleBody): boolean => form.safeParse(rule).success
-  const active = others.filter((rule) => restricts(rule) && isSound(rule))
+  const active = (rules: readonly RuleBody[]) => rules.filter((rule) => restricts(rule) && isSound(rule))
   const own = restricts(after) ? after : null
   return [
-    ...(restricts(before) ? whyWeaker(before, own, active, { threshold, steps, isSound }) : []),
-    ...(own === null ? [] : whyWeakens(own, before, active, { threshold, usualSeconds })),
+    ...(restricts(before) ? whyWeaker(before, own, active(staying), { threshold, steps, isSound }) : []),
+    ...(own === null ? [] : whyWeakens(own, before, active(others), { threshold, usualSeconds })),
   ]
 }
 
@@ -103,7 +105,7 @@ function isAsStrict(other: RuleBody, rule: RuleBody, threshold: number): boolean
   return (
     isAsShort(other.expires_after_seconds, rule.expires_after_seconds) &&
     coverSeats(own, asked) &&
-    coverSeats(withThreshold(own, threshold), withThreshold(asked, threshold))
+    coverPeople(own, asked, threshold)
   )
 }
 
@@ -133,14 +135,19 @@ function whyWeakens(
 ): string[] {
   if (rule.verdict !== 'require_approval') return []
   const { expires_after_seconds: seconds } = rule
-  const same =
-    restricts(before) && before.verdict === rule.verdict && before.expires_after_seconds === seconds
-  const mayWaitLonger = !same && seconds !== undefined && (seconds === 0 || seconds > usualSeconds)
+  const keeps = (...parts: readonly (keyof RuleBody)[]): boolean =>
+    restricts(before) &&
+    [...matchingParts, 'verdict' as const, ...parts].every(
+      (part) => JSON.stringify(before[part]) === JSON.stringify(rule[part]),
+    )
+  const mayWaitLonger =
+    !keeps('expires_after_seconds') && seconds !== undefined && (seconds === 0 || seconds > usualSeconds)
   const met = others.filter((other) => other.verdict === 'require_approval' && mayMeet(rule, other))
+  const keepsSeats = keeps('approver', 'approvals_needed', 'approvers', 'escalate')
   const mixed = met.find((other) => {
+    if (keepsSeats) return false
     const asked = seatsOf(other)
-    const joined = strictest([...asked, ...seatsOf(rule)])
-    return !coverSeats(withThreshold(joined, threshold), withThreshold(asked, threshold))
+    return !coverPeople(strictest([...asked, ...seatsOf(rule)]), asked, threshold)
   })
   const untimed = met.find((other) => other.expires_after_seconds === undefined)
   return [
@@ -164,7 +171,7 @@ export function isDecidedAsStrictly(
   const waits = (seconds: number | null): number => (seconds === 0 ? Infinity : (seconds ?? usualSeconds))
   return (
     waits(after.expiresAfterSeconds) <= waits(before.expiresAfterSeconds) &&
-    coverSeats(withThreshold(after.seats, threshold), withThreshold(before.seats, threshold))
+    coverPeople(after.seats, before.seats, threshold)
   )
 }
 
@@ -183,7 +190,7 @@ function mayMeet(one: RuleBody, other: RuleBody): boolean {
 
 /** `rules`: all saved rules, one of which may stop matching if a label is added. */
 export function whyLooserLabelRule(
-  { before, after, others }: RuleChange<LabelRuleBody>,
+  { before, after, others, staying = others }: RuleChange<LabelRuleBody>,
   rules: readonly RuleBody[],
   { facts }: Pick<Terms, 'facts'>,
 ): string[] {
@@ -203,7 +210,7 @@ export function whyLooserLabelRule(
   const isKept =
     !isActive(before) ||
     (form.safeParse(before).success &&
-      [...own, ...kept].some(
+      [...own, ...staying.filter(isActive)].some(
         (rule) =>
           form.safeParse(rule).success &&
           adds(rule, before.add_labels) &&

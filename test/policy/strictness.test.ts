@@ -17,6 +17,7 @@ const to = (operator: string, value: unknown) => ({ params: [{ param: 'to', oper
 const by = (...seats: object[]) => ({ ...hold, ...mail, approvers: seats })
 const finance = { group: 'finance', count: 1 }
 const legal = { group: 'legal', count: 1 }
+const ops = { group: 'ops', count: 1 }
 
 describe('a change of a rule', () => {
   const rows: [string, object | null, object | null, RegExp | null, object[]?, number?][] = [
@@ -44,11 +45,16 @@ describe('a change of a rule', () => {
     ['one group more', by(finance), by(finance, legal), null],
     ['one group more, where two people of one group are asked', by(finance), by(finance, legal), /may be less/, [], 2],
     ['a new rule for another group, where two people are asked', null, by(legal), /of 2 people, fewer/, [{ ...by(finance), name: 'money' }], 2],
+    ['a new rule for another group, where three people are asked and two have seats', null, by(ops), /of 3 people, fewer/, [{ ...by(finance, legal), name: 'money' }], 3],
+    ['the same where two people are asked', null, by(ops), null, [by(finance, legal)], 2],
+    ['a third group, where three people are asked', by(finance, legal), by(finance, legal, ops), /may be less/, [], 3],
+    ['a rule that keeps its calls and seats beside another group', by(legal), { ...by(legal), description: 'other' }, null, [by(finance)], 2],
     ['the same for other tools', null, { ...by(legal), tools: ['file_read'] }, null, [by(finance)], 2],
     ['somebody who is asked later', by(finance), { ...by(finance), escalate: [{ after_seconds: 5_400, to: { group: 'legal' } }] }, /by 1 member of `finance` \(after 90 minutes also a member of `legal`\) may be less than one by 1 member of `finance`$/],
     ['a shorter time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 30 }, null],
     ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 1 minute/],
     ['a long time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, match_all: true }]],
+    ['the same for more tools', { ...hold, ...mail, expires_after_seconds: 9_000 }, { ...hold, tools: ['mail_send', 'file_read'], expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, tools: ['file_read'] }]],
     ['a short time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 900 }, null, [{ ...hold, match_all: true }]],
   ] // prettier-ignore
   test.each(rows)('%s', (_, before, after, expected, others = [], threshold = 1) => {

@@ -57,6 +57,23 @@ export const namersOfGroup = (organizationId: string, group: string): RawBuilder
       or v.definition::jsonb->'readers' @> ${JSON.stringify([group])}::jsonb)
   order by 1, 2`
 
+export interface NamedGroup {
+  readonly name: string
+  /** null: there is none. */
+  readonly id: string | null
+  /** Their addresses by their ids. */
+  readonly members: Readonly<Record<string, string>>
+}
+
+/** The groups of these names as they are now. */
+export const groupsCalled = (organizationId: string, names: readonly string[]): RawBuilder<NamedGroup> => sql`
+  select n.name, g.id, coalesce(
+    (select json_object_agg(m.user_id, u.email order by m.user_id)
+     from group_members m join users u on u.id = m.user_id where m.group_id = g.id), '{}') as members
+  from (select distinct unnest(${[...names]}::text[])) as n(name)
+  left join groups g on g.organization_id = ${organizationId} and g.name = n.name
+  order by n.name`
+
 /** Approvals that wait, and that the group can decide. A rule that is gone may have asked for them. */
 export const waitingForGroup = (organizationId: string, groupId: string): RawBuilder<GroupUse> => sql`
   select distinct 'approval' as kind, coalesce(a.tool, w.name, a.id) as name, null::jsonb as policy

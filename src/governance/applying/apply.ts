@@ -1,3 +1,5 @@
+import { groupsCalled } from '../../db/queries/people.ts'
+import { canonicalJson } from '../../shared/canonical-json.ts'
 import { hasRole } from '../access/scopes.ts'
 import { roleUnderLock } from '../access/recheck.ts'
 import type { PrepareChange } from '../approvals/vote.ts'
@@ -35,13 +37,18 @@ export const prepareChange =
       ...(approver.requestId === undefined ? {} : { requestId: approver.requestId }),
       second: { requested_by: requester, approved_by: approver.userId, approval_id: id },
     }
+    const names = change.groups.map(({ name }) => name)
+    // Before the change is validated again, because a group that is gone is an error there.
+    const groups = await tx.send(groupsCalled(tx.organizationId, names))
+    if (canonicalJson(groups) !== canonicalJson(change.groups)) return changedMeanwhile
     const prepared = await preparedFrom(change, (operation) => operation(tx, changer, change.request.given))
-    if (prepared === null || baseOf(prepared.before) !== change.base)
-      return { because: 'what it would change was changed meanwhile' }
+    if (prepared === null || baseOf(prepared.before) !== change.base) return changedMeanwhile
     const over = (await prepared.over?.()) ?? null
     if (over !== null) throw quotaExceeded(over)
     return prepared
   }
+
+const changedMeanwhile = { because: 'what it would change was changed meanwhile' }
 
 type Operation = (typeof operations)[string]
 

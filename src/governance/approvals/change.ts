@@ -1,3 +1,4 @@
+import type { NamedGroup } from '../../db/queries/people.ts'
 import type { ExampleCall } from '../../policy/example-calls.ts'
 import type { JsonObject, Verdict } from '../../policy/types.ts'
 import { canonicalJson, hashOf } from '../../shared/canonical-json.ts'
@@ -32,6 +33,8 @@ export interface PendingChange {
   readonly base: string | null
   readonly before: JsonObject | null
   readonly after: JsonObject | null
+  /** Those that it names, with their members. Other ones: it would mean something else now. */
+  readonly groups: readonly NamedGroup[]
   /** Which part could not be shown to be as strict. */
   readonly why: readonly string[]
   readonly example: LooserExample | null
@@ -69,12 +72,15 @@ export const openChange = async (
 ): Promise<PendingChange> => JSON.parse(await sealer.open(changeBinding(approvalId), sealed)) as PendingChange
 
 /** What the API shows of it, in place of parameters. */
-export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'why' | 'example'>
+export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'why' | 'example'> & {
+  readonly groups: readonly { readonly name: string; readonly members: readonly string[] }[]
+}
 
-export const shownChange = ({ title, before, after, why, example }: PendingChange): ShownChange => ({
+export const shownChange = ({ title, before, after, groups, why, example }: PendingChange): ShownChange => ({
   title,
   before,
   after,
+  groups: groups.map(({ name, members }) => ({ name, members: Object.values(members) })),
   why,
   example,
 })

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { groupsCalled } from '../../db/queries/people.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
@@ -18,6 +19,7 @@ import type { Seal, Sealer } from '../sealing/sealer.ts'
 import {
   baseOf,
   heldChange,
+  openChange,
   plainJson,
   sealChange,
   type ChangeRequest,
@@ -68,10 +70,15 @@ export interface Prepared<R> {
   readonly sealedTitle?: string
   readonly before: object | null
   readonly after: object | null
+  /** Names of groups, or of roles, whose members it is about. Default: none. */
+  readonly groups?: readonly string[]
   /** The limit that it would exceed. Default: none. */
   over?(): Promise<Exceeded | null>
   /** Empty: every call is proven to be decided as strictly as before. */
-  whyLooser(terms: UsualTerms): readonly string[] | Promise<readonly string[]>
+  whyLooser(
+    terms: UsualTerms,
+    waiting: () => Promise<ReadonlySet<string>>,
+  ): readonly string[] | Promise<readonly string[]>
   save(): Promise<R>
 }
 
@@ -99,7 +106,9 @@ export async function changeAs<R>(
       return { over }
     }
     const why =
-      tx.policy.settings.loosening === 'second_person' ? await prepared.whyLooser(usualTerms(context)) : []
+      tx.policy.settings.loosening === 'second_person'
+        ? await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx, context.sealer))
+        : []
     const answer =
       why.length === 0 ? await prepared.save() : await hold(tx, caller, seal, { prepared, why, example })
     await once?.markActed(tx.trx, (answer as object | undefined) ?? undefined)
@@ -130,7 +139,8 @@ async function hold(
 ): Promise<HeldChange> {
   const { request, title, sealedTitle = title, before, after } = prepared
   const told = beginningOf(why)
-  const hash = hashOf({ ...request, base: baseOf(before) })
+  const groups = await tx.send(groupsCalled(tx.organizationId, prepared.groups ?? []))
+  const hash = hashOf({ ...request, base: baseOf(before), groups })
   const { count, same } = await pendingOf(tx, caller.userId, hash)
   // Asked again, for example because the answer was lost.
   if (same !== null) return heldChange(same, told)
@@ -166,6 +176,7 @@ async function hold(
     base: baseOf(before),
     before: plainJson(before),
     after: plainJson(after),
+    groups,
     why,
     example,
   }
@@ -194,6 +205,21 @@ const mostTold = 5
 
 const beginningOf = (why: readonly string[]): string[] =>
   why.length > mostTold ? [...why.slice(0, mostTold), `${why.length - mostTold} more`] : [...why]
+
+/** Ids of the rules and label rules whose change waits. */
+async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<string>> {
+  const rows = await tx.trx
+    .selectFrom('approvals')
+    .select(['id', 'params_sealed'])
+    .where('organization_id', '=', tx.organizationId)
+    .where('kind', '=', 'change')
+    .where('status', '=', 'pending')
+    .execute()
+  const changes = await Promise.all(
+    rows.map(({ id, params_sealed: sealed }) => (sealed === null ? null : openChange(sealer, id, sealed))),
+  )
+  return new Set(changes.map((change) => String(change?.request.given['id'])))
+}
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {
   const [row] = await tx.send(sql<{ count: number; same: string | null }>`

@@ -212,6 +212,7 @@ export async function prepareGroupChange(
     title: `Change the group ${quote(name)}`,
     before: { name, description },
     after,
+    groups: [name],
     whyLooser: async () =>
       isRenamed
         ? whyLooserMembers(await tx.send(namersOfGroup(tx.organizationId, after.name)), {

@@ -27,19 +27,39 @@ interface BodyChange {
   readonly after: AnyBody | null
 }
 
-/** Call it under the lock. */
-export function whyLooser(
+/** Call it under the lock. `waiting`: ids of rules whose own change waits. They may be gone once it is approved. */
+export async function whyLooser(
+  policy: LoadedPolicy,
+  change: BodyChange,
+  usual: UsualTerms,
+  waiting: () => Promise<ReadonlySet<string>>,
+): Promise<readonly string[]> {
+  const why = reasonsFor(policy, change, usual, new Set())
+  if (why.length > 0) return why
+  const unsure = reasonsFor(policy, change, usual, await waiting())
+  return unsure.length === 0 ? [] : [...unsure, 'a rule whose own change waits does not count']
+}
+
+function reasonsFor(
   policy: LoadedPolicy,
   { kind, id, before, after }: BodyChange,
   usual: UsualTerms,
+  waiting: ReadonlySet<string>,
 ): string[] {
   const rules = savedRules(policy)
-  if (kind === 'rule')
-    return whyLooserRule(changeOf(rules, id, before, after as RuleBody | null), termsIn(policy, usual))
-  const others = [...policy.labelRules].flatMap(([key, { text }]) =>
-    key === id ? [] : [JSON.parse(text) as LabelRuleBody],
-  )
-  const change = { before: before as LabelRuleBody | null, after: after as LabelRuleBody | null, others }
+  if (kind === 'rule') {
+    const change = changeOf(rules, id, before, after as RuleBody | null)
+    const staying = change.others.filter((rule) => !waiting.has(rule.id))
+    return whyLooserRule({ ...change, staying }, termsIn(policy, usual))
+  }
+  const saved = [...policy.labelRules].filter(([key]) => key !== id)
+  const bodies = (all: typeof saved) => all.map(([, { text }]) => JSON.parse(text) as LabelRuleBody)
+  const change = {
+    before: before as LabelRuleBody | null,
+    after: after as LabelRuleBody | null,
+    others: bodies(saved),
+    staying: bodies(saved.filter(([key]) => !waiting.has(key))),
+  }
   return whyLooserLabelRule(change, rules, { facts })
 }
 

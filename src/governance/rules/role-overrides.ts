@@ -113,6 +113,7 @@ export async function prepareOverride(
     after: allowed === null ? null : { allowed },
     over: () =>
       Promise.resolve(allowed === null ? null : storageOver(tx, Buffer.byteLength(JSON.stringify(request)))),
+    groups: [role],
     whyLooser: () => whyLooserOverride(before?.allowed ?? null, allowed),
     async save() {
       if (allowed === null) await remove(tx, request)

@@ -199,7 +199,8 @@ export async function prepareRule(
       const more = sizeOf(after) - sizeOf(before)
       return more <= 0 ? null : storageOver(tx, more)
     },
-    whyLooser: (terms) => whyLooser(tx.policy, { kind, id, before, after }, terms),
+    groups: [before, after].flatMap(groupsOfRule),
+    whyLooser: (terms, waiting) => whyLooser(tx.policy, { kind, id, before, after }, terms, waiting),
     async save() {
       const view = after === null ? await viewOf(tx, kind, id) : null
       await write(tx, changer, { kind, id, before, after })
@@ -282,9 +283,20 @@ async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: Sa
 
 /** Nobody could fill such a seat. */
 function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody): void {
-  if (!('verdict' in body)) return
+  const [path, name] = groupsNamed(body).find(([, group]) => !policy.groups.has(group)) ?? []
+  if (path === undefined || name === undefined) return
+  throw errorAt(
+    'validation_error',
+    path,
+    `there is no group \`${name}\`: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
+  )
+}
+
+/** Each with its path. */
+function groupsNamed(body: AnyBody): (readonly [string, string])[] {
+  if (!('verdict' in body)) return []
   const { approver, approvers = [], escalate = [] } = body
-  const named = [
+  return [
     ...(typeof approver === 'object' ? [['approver.group', approver.group] as const] : []),
     ...approvers.flatMap((seat, index) =>
       'group' in seat ? [[`approvers.${index}.group`, seat.group] as const] : [],
@@ -293,14 +305,10 @@ function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody)
       typeof to === 'object' ? [[`escalate.${index}.to.group`, to.group] as const] : [],
     ),
   ]
-  const [path, name] = named.find(([, group]) => !policy.groups.has(group)) ?? []
-  if (path === undefined || name === undefined) return
-  throw errorAt(
-    'validation_error',
-    path,
-    `there is no group \`${name}\`: an owner makes it with \`POST /organizations/${organizationId}/groups\``,
-  )
 }
+
+const groupsOfRule = (body: AnyBody | null): string[] =>
+  body === null ? [] : groupsNamed(body).map(([, group]) => group)
 
 /** Keeps the version, and appends the audit entry. */
 async function recordChange(

@@ -150,6 +150,7 @@ export async function preparePolicy(
       const more = growthOf(row, body.restrictions)
       return Promise.resolve(more <= 0 ? null : storageOver(tx, more))
     },
+    groups: role === undefined ? [] : [role],
     whyLooser: () => whyLooserPolicy(before, body),
     async save() {
       if (body === null) {

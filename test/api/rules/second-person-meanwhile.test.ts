@@ -1,0 +1,96 @@
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import { newId } from '../../../src/contract/ids.ts'
+import { addPerson } from '../fixtures.ts'
+import type { Answer, TestServer } from '../server.ts'
+import { codeOf, useServer } from '../use-server.ts'
+
+/* What happens while a change waits for a second person. */
+
+let server: TestServer
+const { as, ours, personOf } = useServer((started) => (server = started))
+let other: { key: string }
+beforeAll(async () => {
+  other = await addPerson(server.context, server.identities.organization_id, 'owner')
+  const settings = { approvals_enabled: true, default_tool_access: 'deny', loosening: 'second_person' }
+  expect((await ours('owner', 'PATCH', '/governance', settings)).status).toBe(200)
+})
+
+const held = async (asked: Promise<Answer>): Promise<string> => {
+  const { status, body } = await asked
+  expect([status, body]).toMatchObject([202, { change: { status: 'pending' } }])
+  return body.change.id
+}
+const approve = (id: string) => server.call(other.key, 'POST', `/approvals/${id}/approve`, {})
+const tool = (prefix = 'mcp__s__') => `${prefix}${newId('rule').toLowerCase()}`
+const saved = async (body: object, path = '/rules'): Promise<string> => {
+  const { status, body: made } = await ours('admin', 'POST', path, { name: newId('rule'), ...body })
+  expect(status).toBe(201)
+  return made.id
+}
+
+describe('a rule whose own change waits proves nothing for others', () => {
+  const labels = { add_labels: ['secret'] }
+  test.each<[string, string, object, object]>([
+    ['a rule', '/rules', { verdict: 'deny', tools: [tool('mcp__bank__')] }, { verdict: 'deny', tools: ['mcp__bank__*'] }],
+    ['a label rule', '/label-rules', { ...labels, tools: ['mail_send'] }, { ...labels, tools: ['mail_*'] }],
+  ])('%s', async (_, path, narrow, wide) => {
+    const [one, all] = [await saved(narrow, path), await saved(wide, path)]
+    const change = await held(ours('admin', 'DELETE', `${path}/${all}`))
+    const { status, body } = await ours('admin', 'DELETE', `${path}/${one}`)
+    expect([status, body.change.why.at(-1)]).toEqual([202, 'a rule whose own change waits does not count'])
+    expect((await as('admin', 'POST', `/approvals/${change}/withdraw`, {})).status).toBe(200)
+    // Now the wide one surely stays.
+    expect((await ours('admin', 'DELETE', `${path}/${one}`)).status).toBe(204)
+  }) // prettier-ignore
+})
+
+interface Group {
+  readonly id: string
+  readonly name: string
+}
+const newGroup = async (name = newId('group').toLowerCase(), who: 'approver' | 'viewer' = 'approver') =>
+  (await ours('owner', 'POST', '/groups', { name, members: [personOf(who).userId] })).body as Group
+
+describe('a change is withdrawn once a group that it names is another one', () => {
+  const asks: readonly [string, (group: Group) => Promise<Answer>][] = [
+    ['a rule', async ({ name }) => {
+      const rule = await saved({ verdict: 'require_approval', tools: [tool()] })
+      return ours('admin', 'PATCH', `/rules/${rule}`, { approver: { group: name } })
+    }],
+    ['a tool policy', ({ name }) => ours('owner', 'POST', '/tool-policies', { tool_name: tool(), role: name, allowed: true })],
+    ['an override', ({ name }) => ours('owner', 'POST', '/role-policy-overrides', { tool_name: tool(), role: name, allowed: true })],
+    ['another name of the group', async ({ id }) => {
+      const named = newId('group').toLowerCase()
+      await ours('owner', 'POST', '/role-policy-overrides', { tool_name: tool(), role: named, allowed: false })
+      await held(ours('owner', 'POST', '/role-policy-overrides', { tool_name: tool(), role: named, allowed: true })).then(approve)
+      return ours('owner', 'PATCH', `/groups/${id}`, { name: named })
+    }],
+  ] // prettier-ignore
+  const meanwhile: readonly [string, (group: Group) => Promise<unknown>][] = [
+    ['by a new member', ({ id }) => ours('owner', 'PUT', `/groups/${id}/members/${personOf('viewer').userId}`)],
+    ['made again', async ({ id, name }) => {
+      expect((await ours('owner', 'DELETE', `/groups/${id}`)).status).toBe(204)
+      await newGroup(name, 'viewer')
+    }],
+    ['gone', ({ id }) => ours('owner', 'DELETE', `/groups/${id}`)],
+  ] // prettier-ignore
+  test.each(asks.flatMap(([what, ask]) => meanwhile.map(([how, act]) => [`${what}, ${how}`, ask, act] as const)))(
+    '%s',
+    async (_, ask, act) => {
+      const group = await newGroup()
+      const id = await held(ask(group))
+      await act(group)
+      const answer = await approve(id)
+      expect([codeOf(answer), answer.body.error.message]).toEqual(['409 conflict', 'what it would change was changed meanwhile: ask for the change again']) // prettier-ignore
+      expect((await as('owner', 'GET', `/approvals/${id}`)).body.status).toBe('cancelled')
+    },
+  ) // prettier-ignore
+
+  test('and it is made, and shows the members, if they are the same', async () => {
+    const group = await newGroup()
+    const id = await held(asks[0]?.[1](group) as Promise<Answer>)
+    const { params } = (await as('approver', 'GET', `/approvals/${id}`)).body
+    expect(params.groups).toEqual([{ name: group.name, members: ['approver@countersign.test'] }])
+    expect((await approve(id)).status).toBe(200)
+  })
+})
