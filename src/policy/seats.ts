@@ -1,4 +1,4 @@
-import { exactTime } from '../shared/units.ts'
+import { exactTime } from './units.ts'
 import { list, quote } from './text.ts'
 
 /* Who must approve a call: seats, each filled by different people. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { exactTime } from '../shared/units.ts'
+import { exactTime } from './units.ts'
 import type { Decided } from './decide.ts'
 import { implies, type Matching } from './implication.ts'
 import { ruleSchemas, type LabelRuleBody, type RuleBody } from './rule.ts'

@@ -408,6 +408,7 @@ describe('the difference of two sets of rules', () => {
         approvals_needed: count,
         approvers: [{ role: approver, count }],
         expires_after_seconds: time,
+        remind_after_seconds: null,
       })
       const usual = by('admin', 1, null)
       expect(terms(strict, hold)).toEqual([[by('owner', 3, 60), usual]])
@@ -418,7 +419,12 @@ describe('the difference of two sets of rules', () => {
         { group: 'finance', count: 1 },
         { group: 'legal', count: 1 },
       ]
-      const needs = { approver: null, approvals_needed: 2, expires_after_seconds: null }
+      const needs = {
+        approver: null,
+        approvals_needed: 2,
+        expires_after_seconds: null,
+        remind_after_seconds: null,
+      }
       expect(terms(hold, { ...hold, approvers: both })).toEqual([[usual, { ...needs, approvers: both }]])
       expect(terms(strict, strict)).toEqual([])
     })

@@ -386,6 +386,7 @@ export const ruleQuestionRoutes = [
             approvals_needed: 1,
             approvers: [{ role: 'admin', count: 1 }],
             expires_after_seconds: null,
+            remind_after_seconds: null,
           },
         },
       },

@@ -53,7 +53,7 @@ export function Away(props: {
           </p>
         </div>
         <button name="action" value="away">
-          Save
+          Name the deputy
         </button>
       </PostForm>
       {absence === null ? null : (

@@ -1,7 +1,7 @@
 import type { BodyOf } from '../../api/routes/index.ts'
 import { describeCondition, describeLabels } from '../../policy/explain.ts'
 import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
-import { exactTime } from '../../shared/units.ts'
+import { exactTime } from '../../policy/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
 
 /* From the fields of a rule's form to the body of a request, and back. */

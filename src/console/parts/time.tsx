@@ -1,4 +1,4 @@
-import { counted, units } from '../../shared/units.ts'
+import { counted, units } from '../../policy/units.ts'
 
 /**
  * In the largest unit that is exact enough: a few seconds less than 7 days are `7 days`, but one and a half days are

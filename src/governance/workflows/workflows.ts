@@ -155,7 +155,9 @@ export async function changeWorkflow(
       const present = await now()
       requireChangeable(row, present, change.protected)
       const definition = await definitionAfter(tx, row, change)
-      if (definition === null && isSame(row, change)) return { ...summaryOf(row), definition }
+      const given = change.definition ?? definition
+      const warnings = given === null ? {} : warningsOf(context, tx, caller, given)
+      if (definition === null && isSame(row, change)) return { ...summaryOf(row), ...warnings, definition }
       const version = definition === null ? row.current_version : row.current_version + 1
       const changed = {
         name: change.name ?? row.name,
@@ -176,7 +178,6 @@ export async function changeWorkflow(
       const protection = changed.protected === row.protected ? {} : { protected: changed.protected }
       if (definition === null || changed.protected !== row.protected)
         appendWorkflowEvent(tx, caller, id, 'update', protection)
-      const warnings = definition === null ? {} : warningsOf(context, tx, caller, definition)
       return { ...summaryOf({ ...row, ...changed }), ...warnings, definition }
     },
   })

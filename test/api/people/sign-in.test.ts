@@ -41,6 +41,7 @@ describe('signing up', () => {
         plan: 'free',
         role: 'owner',
         groups: [],
+        deputy_for: [],
         slack_account: null,
         slack_problem: null,
         slack_claim: null,

@@ -36,7 +36,11 @@ async function otherServer(
   let isEnding: Promise<void> | null = null
   const end = () => (isEnding ??= other.close())
   Object.assign(other, {
-    combiner: { join: combiner.join.bind(combiner), run: wrap(combiner.run.bind(combiner), end) },
+    combiner: {
+      join: combiner.join.bind(combiner),
+      policy: combiner.policy.bind(combiner),
+      run: wrap(combiner.run.bind(combiner), end),
+    },
   })
   const services = { ...usualServices(other), mail: async () => {} }
   const server = createHttpServer(createApp(other, services))
@@ -387,7 +391,14 @@ describe('a process that ends between commit and answer', () => {
       const { organizations } = (await as('viewer', 'GET', '/me')).body
       const { id } = answer.body
       expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([
-        { ...answer.body, groups: [], slack_account: null, slack_problem: null, slack_claim: null },
+        {
+          ...answer.body,
+          groups: [],
+          deputy_for: [],
+          slack_account: null,
+          slack_problem: null,
+          slack_claim: null,
+        },
       ])
     },
     async 'POST /api-keys'(answer) {
