@@ -75,7 +75,7 @@ export interface Chooser {
   readonly allowsOwn: boolean
 }
 
-/** Who must decide, for the approval's row; null if the person may select it. */
+/** Who must decide, or where, for the approval's row; null if the person may select it. A change is read before it is approved. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user } = visit.person
   if (!isDecider(visit, approval)) return decidedBy(approval.approvers)
@@ -86,6 +86,7 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
   if (approval.requested_by === user.id && (!allowsOwn || approval.kind === 'change'))
     return 'you asked for it, another person decides'
   if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'
+  if (approval.kind === 'change') return 'open it to decide'
   return null
 }
 
@@ -204,6 +205,12 @@ interface Visit {
   readonly place: string
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
+}
+
+/** The page of its approval, if the route answered that the change waits for a second person. */
+export function waitsFor(answer: unknown): string | null {
+  const { change } = (answer ?? {}) as { readonly change?: { readonly id: string } }
+  return change === undefined ? null : `${inboxPath}/${change.id}`
 }
 
 export interface PersonsVisit extends Visit {

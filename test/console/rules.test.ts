@@ -70,7 +70,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('link', { name: 'Version 1', exact: true }).click()
     await page.getByText('1 member of finance and 1 member of legal').waitFor()
     await page.getByRole('button', { name: 'Restore version 1' }).click()
-    await page.getByText('The earlier version holds again').waitFor()
+    await page.getByText('The earlier version is back').waitFor()
     expect(await named(name)).toMatchObject({ id: made.id, status: 'active' })
     expect(await page.locator('main').textContent()).toContain(home.server.identities.users.approver.email)
     await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
@@ -149,6 +149,30 @@ test('a member reads a rule and its versions, and changes nothing', async () => 
     expect((await home.post(place, { ...fields, action }, {}, cookie)).status).toBe(403)
   expect(await named('seen')).toEqual(made)
   await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+})
+
+test('after it is saved, the page says what the rule does now', async () => {
+  const rows = [
+    ['allow', 'active', true, 'It stops no call'],
+    ['deny', 'active', true, 'a call that it matches is denied'],
+    ['require_approval', 'active', true, 'a call that it matches waits for approval'],
+    ['require_approval', 'shadow', true, 'it only reports, and decides no call'],
+    ['deny', 'inactive', true, 'It is inactive, and decides no call'],
+    ['require_approval', 'active', false, 'Approvals are off: from the next call on'],
+    ['deny', 'active', false, 'a call that it matches is denied'],
+  ] as const
+  for (const [verdict, status, approvals_enabled, words] of rows) {
+    await home.settings({ approvals_enabled })
+    const { body } = await home.call('admin', 'POST', rules(), {
+      name: 'told',
+      verdict,
+      status,
+      tools: ['mail_send'],
+    })
+    const text = await home.main(`${path}/${body.id}?done=save`)
+    expect(/The rule is saved\.[^<]*/.exec(text)?.[0]).toContain(words)
+    await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
+  }
 })
 
 test('while approvals are off, the page says so, and an owner turns them on', async () => {

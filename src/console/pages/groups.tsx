@@ -7,7 +7,15 @@ import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
-import { hasRole, type Form, type PersonsVisit, type Result, type RuleView, type Shown } from '../visit.ts'
+import {
+  hasRole,
+  waitsFor,
+  type Form,
+  type PersonsVisit,
+  type Result,
+  type RuleView,
+  type Shown,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 
 /* `/console/groups`: admins see who is in which group, and owners change it. */
@@ -130,7 +138,7 @@ export async function createGroup(visit: PersonsVisit, form: Form): Promise<Show
     ...onceOf(form),
   })
   if (!made.ok) return groupsPage(visit, { form, problem: made })
-  return { redirect: `${groupsPath}/${made.body.id}` }
+  return { redirect: waitsFor(made.body) ?? `${groupsPath}/${made.body.id}` }
 }
 
 /** `GET /console/groups/:id` */
@@ -272,7 +280,7 @@ export async function changeGroup(visit: PersonsVisit, form: Form): Promise<Show
   const done = await changeOf(visit, form, action)
   if (!done.ok) return groupPage(visit, { form, problem: done })
   const path = action === 'delete' ? groupsPath : `${groupsPath}/${visit.params['id'] ?? ''}`
-  return { redirect: `${path}?done=${action}` }
+  return { redirect: waitsFor(done.body) ?? `${path}?done=${action}` }
 }
 
 function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {

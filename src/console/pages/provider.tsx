@@ -6,7 +6,15 @@ import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
-import type { Form, Organization, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import {
+  waitsFor,
+  type Form,
+  type Organization,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type Shown,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { createScimToken, endScimToken, ScimTokens, scimTokensOf } from './scim-tokens.tsx'
 
@@ -334,7 +342,10 @@ export async function changeProvider(visit: PersonsVisit, form: Form): Promise<S
   if (done === null) return providerPage(visit, { form: null, problem: nothingDone })
   // A page must not show it again.
   form.delete('client_secret')
-  if (done.ok) return { redirect: `${providerPath}?done=${action === 'free' ? 'require' : action}` }
+  if (done.ok)
+    return {
+      redirect: waitsFor(done.body) ?? `${providerPath}?done=${action === 'free' ? 'require' : action}`,
+    }
   return providerPage(visit, { form: action === 'save' ? form : null, problem: done })
 }
 

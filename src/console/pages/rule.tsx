@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { groupsPath, inboxPath, rulesPath } from '../../contract/pages.ts'
+import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { Confirm, empty, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
@@ -10,7 +10,15 @@ import { approversOf, matchesOf, RuleFacts, RuleStatus, RuleVerdict } from '../p
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Problem, Result, RuleView, Shown } from '../visit.ts'
+import {
+  waitsFor,
+  type Form,
+  type PersonsVisit,
+  type Problem,
+  type Result,
+  type RuleView,
+  type Shown,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { mayChange, organizationId } from './rules.tsx'
 
@@ -66,24 +74,40 @@ export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown
   return { redirect: waitsFor(made.body) ?? `${rulesPath}/${id ?? ''}?done=create` }
 }
 
-/** The page of its approval, if the change waits for a second person. */
-function waitsFor(body: unknown): string | null {
-  const { change } = (body ?? {}) as { readonly change?: { readonly id: string } }
-  return change === undefined ? null : `${inboxPath}/${change.id}`
-}
-
 const results: Readonly<Record<string, string>> = {
-  create: 'The rule is saved, and holds from the next call on.',
-  save: 'The rule is saved, and holds from the next call on.',
-  restore: 'The earlier version holds again.',
+  create: 'The rule is saved.',
+  save: 'The rule is saved.',
+  restore: 'The earlier version is back.',
 }
 
-const Told = ({ result }: { result: string | null }) =>
-  result === null || results[result] === undefined ? null : (
+/** What an active rule does. */
+const effects: Readonly<Record<RuleView['verdict'], string>> = {
+  allow: 'It stops no call: a stricter rule that matches decides.',
+  require_approval: 'From the next call on, a call that it matches waits for approval.',
+  deny: 'From the next call on, a call that it matches is denied.',
+}
+
+function effectOf({ status, verdict }: RuleView, areApprovalsOff: boolean): string {
+  if (status === 'shadow') return 'It is in shadow: it only reports, and decides no call.'
+  if (status === 'inactive') return 'It is inactive, and decides no call.'
+  return verdict === 'require_approval' && areApprovalsOff
+    ? 'Approvals are off: from the next call on, a call that it matches is denied.'
+    : effects[verdict]
+}
+
+/** After a form of this page: what was done, and what the rule does now. */
+async function toldOf(visit: PersonsVisit, rule: RuleView | null) {
+  const result = results[visit.query.get('done') ?? '']
+  if (result === undefined || rule === null) return null
+  const settings = await visit.api.call('GET /organizations/{id}/governance', {
+    params: { id: organizationId(visit) },
+  })
+  return (
     <p class="note" role="status">
-      {results[result]}
+      {`${result} ${effectOf(rule, settings.ok && !settings.body.approvals_enabled)}`}
     </p>
   )
+}
 
 /** `GET /console/rules/:id`. Of a deleted rule, the versions are left. */
 export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
@@ -108,7 +132,7 @@ export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Pro
       <article class="page medium">
         {saved === null ? <Deleted /> : <Head rule={saved} />}
         <Refused filled={filled} fields={ruleLabels} />
-        <Told result={visit.query.get('done')} />
+        {await toldOf(visit, saved)}
         {shown}
         {saved === null ? null : mayChange(visit) ? (
           <Change visit={visit} rule={saved} filled={filled} offered={await offeredIn(visit, id)} />
@@ -196,7 +220,7 @@ function Change(props: {
         token={visit.token}
         value="delete"
         open="Delete the rule …"
-        explanation="From the next call on, it decides nothing. You can restore it from its versions."
+        explanation="A deleted rule decides nothing. If that is less strict, the deletion may wait for a second person. You can restore the rule from its versions."
         sure="Delete the rule"
       />
     </>

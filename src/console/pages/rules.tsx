@@ -5,7 +5,15 @@ import { approversOf, matchesOf, RuleStatus, RuleVerdict } from '../parts/rule.t
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, Message, OrganizationName, Words } from '../parts/words.tsx'
-import { hasRole, type Form, type PersonsVisit, type Problem, type RuleView, type Shown } from '../visit.ts'
+import {
+  hasRole,
+  waitsFor,
+  type Form,
+  type PersonsVisit,
+  type Problem,
+  type RuleView,
+  type Shown,
+} from '../visit.ts'
 import { problemPage } from './plain.tsx'
 
 /* `/console/rules`: the rules in words. Admins change them. */
@@ -123,5 +131,5 @@ export async function changeRules(visit: PersonsVisit, form: Form): Promise<Show
     params: { id: organizationId(visit) },
     body: { approvals_enabled: true },
   })
-  return done.ok ? { redirect: rulesPath } : rulesPage(visit, done)
+  return done.ok ? { redirect: waitsFor(done.body) ?? rulesPath } : rulesPage(visit, done)
 }

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { addPerson } from '../api/fixtures.ts'
+import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+
+/* Pages while `loosening` is `second_person`: a form whose change waits leads to its approval. */
+
+let home: PagesHome
+const organization = () => `/organizations/${home.server.identities.organization_id}`
+const person = (who: 'viewer' | 'member') => home.server.identities.users[who].user_id
+const list = '/console/approvals'
+
+let group: string
+let rule: string
+beforeAll(async () => {
+  home = await startPages()
+  const make = async (who: 'owner' | 'admin', path: string, body: object) => {
+    const made = await home.call(who, 'POST', `${organization()}${path}`, body)
+    expect(made.status).toBe(201)
+    return made.body.id as string
+  }
+  group = await make('owner', '/groups', { name: 'interns', members: [person('viewer')] })
+  await make('owner', '/tool-policies', { tool_name: 'mail_send', role: 'interns', allowed: false })
+  const held = { name: 'wait', verdict: 'require_approval', tools: ['mail_send'] }
+  rule = await make('admin', '/rules', { ...held, approver: { group: 'interns' } })
+  await addPerson(home.server.context, home.server.identities.organization_id, 'owner')
+  const set = await home.settings({ approvals_enabled: false, loosening: 'second_person' })
+  expect(set.status).toBe(200)
+})
+afterAll(() => home?.server.close())
+
+const send = async (path: string, fields: [string, string][]): Promise<Response> => {
+  const token = await home.tokenOf('/console/account', 'owner')
+  return home.post(path, [['token', token], ...fields], {}, await home.cookieOf('owner'))
+}
+
+const changes = (): Record<string, () => [string, Record<string, string>]> => ({
+  'a member leaves a blocked group': () => [
+    `/console/groups/${group}`,
+    { action: 'remove', member: person('viewer') },
+  ],
+  'a member joins a group that decides': () => [
+    `/console/groups/${group}`,
+    { action: 'add', member: person('member') },
+  ],
+  'approvals are turned on': () => ['/console/rules', { action: 'approvals-on' }],
+  'a rule is deleted': () => [`/console/rules/${rule}`, { action: 'delete' }],
+})
+
+test.each(Object.entries(changes()))('%s', async (_, change) => {
+  const [path, fields] = change()
+  const place = (await send(path, Object.entries(fields))).headers.get('location') ?? ''
+  expect(place).toMatch(/^\/console\/approvals\/apr_\w+$/)
+  expect((await home.call('owner', 'GET', place.replace('/console', ''))).body).toMatchObject({
+    kind: 'change',
+    status: 'pending',
+  })
+})
+
+test('changes are not approved together, unseen', async () => {
+  const { body } = await home.call('approver', 'GET', '/approvals?kind=change')
+  const ids: string[] = body.data.map(({ id }: { id: string }) => id)
+  expect(ids.length).toBeGreaterThan(1)
+  const page = await home.main(list)
+  expect([page.includes('open it to decide'), page.includes('type="checkbox"')]).toEqual([true, false])
+  const token = await home.tokenOf('/console/account')
+  const fields = ids.map((id): [string, string] => ['id', id])
+  const refused = await home.post(list, [['token', token], ['decision', 'approve'], ...fields])
+  expect(refused.status).toBe(422)
+  expect(await refused.text()).toContain('Changes are approved one by one: open it')
+  for (const id of ids) expect(await home.approvalOf(id)).toMatchObject({ status: 'pending', votes: [] })
+})
