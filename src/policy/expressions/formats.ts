@@ -1,4 +1,4 @@
-import { parse } from 'csv-parse/sync'
+import { parse } from 'csv-parse/browser/esm/sync'
 import type { Budget } from '../budget.ts'
 import type { Json, JsonObject } from '../types.ts'
 import { asText } from './as-text.ts'
