@@ -42,7 +42,7 @@ export const whyLooserOverride = (before: boolean | null, after: boolean | null)
 /** What names a group: a rule or workflow lets its members decide or act, a policy or override allows or restricts. */
 export interface GroupUse {
   readonly kind: 'rule' | 'workflow' | 'approval' | 'tool policy' | 'override'
-  /** Of a policy, an override or an approval, the name of its tool; of a run's approval, of the workflow. */
+  /** The name of the tool; for the approval of a run, of its workflow. */
   readonly name: string
   /** Only of a policy or an override. */
   readonly policy: PolicyBody | null

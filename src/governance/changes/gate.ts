@@ -216,9 +216,13 @@ async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<
     .where('status', '=', 'pending')
     .execute()
   const changes = await Promise.all(
-    rows.map(({ id, params_sealed: sealed }) => (sealed === null ? null : openChange(sealer, id, sealed))),
+    rows.flatMap(({ id, params_sealed: sealed }) =>
+      sealed === null ? [] : [openChange(sealer, id, sealed)],
+    ),
   )
-  return new Set(changes.map((change) => String(change?.request.given['id'])))
+  return new Set(
+    changes.flatMap(({ request: { given } }) => (typeof given['id'] === 'string' ? [given['id']] : [])),
+  )
 }
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {
