@@ -1,10 +1,10 @@
 import { deleteOldVersions, forgetDeletedObjects, insertVersion } from '../../db/queries/rules.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { PolicyVersionsTable, VersionedKind } from '../../db/schema/policy.ts'
-import type { JsonObject } from '../../policy/types.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Caller } from '../access/identity.ts'
+import { plainJson } from '../approvals/change.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { grownEntry, storageOver } from '../limits/storage.ts'
 import { pageOf, readCursor, versionNumber, type Page, type PageRequest } from '../page.ts'
@@ -61,7 +61,7 @@ export async function keepVersion(
   change: Change,
 ) {
   const { restoredFrom = null } = change
-  const [before, after] = [plain(change.before), plain(change.after)]
+  const [before, after] = [plainJson(change.before), plainJson(change.after)]
   const key = { organization_id: tx.organizationId, kind: object.kind, object_id: object.id }
   const [row] = await tx.send(
     insertVersion({
@@ -86,9 +86,6 @@ export async function keepVersion(
     ...(after === null ? {} : { after_hash: hashOf(after), ...(fits ? { after } : {}) }),
   }
 }
-
-/** Without `undefined`, which JSON does not have. */
-const plain = (body: object | null) => JSON.parse(JSON.stringify(body)) as JsonObject | null
 
 /** Newest first. */
 export async function listPolicyVersions(

@@ -238,7 +238,6 @@ export async function readScimUser(db: Db, organizationId: string, id: string): 
 }
 
 export const directoryActor: Actor = { type: 'system', id: 'directory (SCIM)' }
-const actor = directoryActor
 
 /** Under the lock, where the token is checked again: a deleted one changes nothing. `by`: who made it. */
 export async function asDirectory<T>(
@@ -295,7 +294,7 @@ export async function addScimUser(
       )
     const over = storageOver(tx)
     if (over !== null) {
-      tx.append(exceededEntry(over, 'create', actor))
+      tx.append(exceededEntry(over, 'create', directoryActor))
       return { over }
     }
     const id = await addConfirmedPerson(tx, context.config.people, { email, name })
@@ -344,7 +343,7 @@ export async function removeScimUser(
 }
 
 const appendPersonEvent = (tx: ChainTx, metadata: AuditMetadata<'scim_user.changed'>): void =>
-  tx.append({ eventType: 'scim_user.changed', action: 'change', actor, metadata })
+  tx.append({ eventType: 'scim_user.changed', action: 'change', actor: directoryActor, metadata })
 
 /** `before` is null for a person who is new. */
 async function keep(
@@ -386,7 +385,7 @@ async function keep(
 
 async function join(tx: ChainTx, userId: string): Promise<void> {
   const role = (await findProvider(tx.trx, tx.organizationId))?.default_role ?? 'viewer'
-  await joinWithoutInvitation(tx, userId, role, actor)
+  await joinWithoutInvitation(tx, userId, role, directoryActor)
 }
 
 /** The membership, and with it the weight of votes, and the keys of this organization. */
@@ -397,7 +396,7 @@ async function endAll(tx: ChainTx, userId: string): Promise<void> {
       'active',
       'the last owner cannot be removed: make another member an owner first',
     )
-  await endMembership(tx, userId, 'removed', actor)
+  await endMembership(tx, userId, 'removed', directoryActor)
   const keys = await tx.trx
     .updateTable('api_keys')
     .set({ revoked_at: tx.now })
@@ -410,7 +409,7 @@ async function endAll(tx: ChainTx, userId: string): Promise<void> {
     tx.append({
       eventType: 'api_key.revoked',
       action: 'revoke',
-      actor,
+      actor: directoryActor,
       metadata: { key_id: id, key_user_id: userId, scopes },
     })
 }
