@@ -313,8 +313,8 @@ describe('workers that stop, die or hang', () => {
   describe('whose heartbeats do not arrive', () => {
     beforeEach(async () => {
       await worker.stop()
-      // The worker sends a heartbeat every seven seconds; the workflow expects one every two.
-      worker = await stack.startWorker({ heartbeatTimeoutSeconds: 20 })
+      // The workflow expects a heartbeat every two seconds. The worker sends none: an answer to one would end the attempt.
+      worker = await stack.startWorker({ heartbeatTimeoutSeconds: 3_600 })
     })
 
     test('is superseded during a read: the newer attempt counts, once', async () => {
