@@ -9,7 +9,7 @@ import { decideSteps } from '../calls/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/end/finish.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
 import { NotReady, readDefinedCall, type DefinedCall, type ResolvedCall } from '../calls/runs/call.ts'
-import { decidePauses } from '../calls/runs/pause.ts'
+import { decideNoCalls } from '../calls/runs/no-call.ts'
 import { kindOf } from '../steps/index.ts'
 import type { StepRun } from '../steps/kind.ts'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
@@ -20,7 +20,7 @@ import { CallTurns, type CallTurn } from './call-turns.ts'
 import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
-import { brokenCall, brokenPause, prepareCall, preparePause } from '../calls/runs/prepare.ts'
+import { brokenCall, brokenNoCall, prepareCall, prepareNoCall } from '../calls/runs/prepare.ts'
 import type { Loaded } from '../calls/runs/loading.ts'
 import { askSeeing } from './seen-state.ts'
 
@@ -97,7 +97,7 @@ async function governed(
     }
     const defined = await admit(context, activity, key)
     const { run } = kindOf(defined.step)
-    if (run.as === 'pause') return await pause(context, activity, defined, run)
+    if (run.as !== 'call') return await withoutCall(context, activity, defined, run)
     const { tool } = defined
     if (tool === undefined) throw noSuchCall(activity, key)
     const { value: call, permit } = await prepared(context, defined, tool, activity.cancellationSignal)
@@ -170,18 +170,18 @@ async function admit(
 const noSuchCall = ({ info }: ActivityContext, { stepId }: EffectKey): ApplicationFailure =>
   refused(`step \`${stepId}\` does not call \`${info.activityType}\``)
 
-async function pause(
+async function withoutCall(
   context: Context,
   activity: ActivityContext,
   defined: DefinedCall,
-  { until }: Extract<StepRun, { as: 'pause' }>,
+  run: Exclude<StepRun, { as: 'call' }>,
 ): Promise<StepDone> {
   const signal = activity.cancellationSignal
-  const op = await preparePause(context, defined, until, signal).catch((error: unknown) => {
+  const op = await prepareNoCall(context, defined, run, signal).catch((error: unknown) => {
     noteBroken(context, defined, signal, error)
-    return brokenPause(defined)
+    return brokenNoCall(defined)
   })
-  return answer(await context.combiner.join(defined.run.organizationId, decidePauses, op), activity)
+  return answer(await context.combiner.join(defined.run.organizationId, decideNoCalls, op), activity)
 }
 
 const refused = (message: string): ApplicationFailure =>

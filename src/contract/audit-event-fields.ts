@@ -27,7 +27,7 @@ export const callFields = {
   error_code: text,
 } as const
 
-/** `items` is only for a whole `for_each` step, and `item_index` and `error_code` only for a step that waits. */
+/** `items` is only for a whole `for_each` step, and `item_index` and `error_code` only for a step without a tool. */
 export const stepFields = {
   step_id: text,
   item_index: number,

@@ -67,15 +67,15 @@ export const auditEvents = {
     metadata: { step_id: text, item_index: number, until: text },
   },
   'step.completed': {
-    when: 'All items of a `for_each` step have ended, each completed; or the time of a step that waits has come.',
+    when: 'All items of a `for_each` step have ended, each completed; or a step without a tool has ended: its time has come, or its values are computed.',
     metadata: fields.stepFields,
   },
   'step.failed': {
-    when: 'All items of a `for_each` step have ended, and one failed; or a step that waits failed.',
+    when: 'All items of a `for_each` step have ended, and one failed; or a step without a tool failed.',
     metadata: fields.stepFields,
   },
   'step.denied': {
-    when: 'All items of a `for_each` step have ended, and one was denied; or a freeze ended a step that waits.',
+    when: 'All items of a `for_each` step have ended, and one was denied; or a freeze ended a step without a tool.',
     metadata: fields.stepFields,
   },
   'step.rejected': {
@@ -87,11 +87,11 @@ export const auditEvents = {
     metadata: fields.stepFields,
   },
   'step.cancelled': {
-    when: 'All items of a `for_each` step have ended, and one was cancelled; or a step that waits ends because its run was cancelled.',
+    when: 'All items of a `for_each` step have ended, and one was cancelled; or a step without a tool ends because its run was cancelled.',
     metadata: fields.stepFields,
   },
   'step.skipped': {
-    when: 'A `for_each` step, or a step that waits, is skipped.',
+    when: 'A `for_each` step, or a step without a tool, is skipped.',
     metadata: fields.stepFields,
   },
   'tool_call.decided': {

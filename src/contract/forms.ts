@@ -143,6 +143,36 @@ export const words: Readonly<Record<JsonType, string>> = {
   object: 'an object',
 }
 
+/** Parts of the form of a computed value. */
+const mostParts = 1_000
+
+/** Values that are computed from each other could double their form with each step. The parts of a form that is too large count as any value. */
+export function boundedForm(form: Form): Form {
+  if (form === true || hasFewParts(form)) return form
+  const names = Object.keys(form.properties ?? {})
+  return { ...form, properties: Object.fromEntries(names.map((name) => [name, true as const])) }
+}
+
+function hasFewParts(form: Form): boolean {
+  const waiting: Form[] = [form]
+  for (let seen = 0; seen < mostParts; seen += 1) {
+    const part = waiting.pop()
+    if (part === undefined) return true
+    if (part === true) continue
+    const { items, prefixItems, anyOf, oneOf, additionalProperties } = part
+    for (const each of [
+      Object.values(part.properties ?? {}),
+      prefixItems,
+      anyOf,
+      oneOf,
+      items,
+      additionalProperties,
+    ])
+      for (const one of [each].flat()) if (typeof one === 'object') waiting.push(one)
+  }
+  return false
+}
+
 /** If the elements of one list have more forms, each counts as a value of any form. */
 const mostForms = 20
 

@@ -18,28 +18,62 @@ import {
   writtenForm,
 } from './forms.ts'
 
+interface KnownStep {
+  readonly output: Form
+  readonly name: string
+}
+
 export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
   /** The key is the id of a step. `name` describes its output in messages. */
-  readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
+  readonly steps: Pick<ReadonlyMap<string, KnownStep>, 'has' | 'get'>
   /** The check stores these, because many references follow the same path. */
   readonly below: Steps
 }
 
+/** Values that are computed from each other over more steps than this count as any value. */
+const mostComputed = 20
+
 /** The output of a step whose tool is not in the catalogue can be any value. */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
   // A form takes long to make, so steps with the same tool share it.
-  const forms = new Map<string, Form>()
-  const steps = definition.steps.map((step) => {
+  const ofTools = new Map<string, Form>()
+  const steps = new Map(definition.steps.map((step) => [step.id, step]))
+  const found = new Map<string, KnownStep>()
+  let depth = 0
+  const outputOf = (step: WorkflowStep): Form => {
     const kind = kindOf(step)
-    const key = `${kind.name} ${step.tool ?? ''}`
-    const one = forms.get(key) ?? kind.output(step, catalog)
-    forms.set(key, one)
-    const name = `the output of step \`${step.id}\``
-    if (step.for_each === undefined) return [step.id, { output: one, name }] as const
-    return [step.id, { output: listForm(one), name: `${name}, which has \`for_each\`,` }] as const
-  })
-  return { inputs: definition.inputs ?? {}, steps: new Map(steps), below: new WeakMap() }
+    const shared = step.tool === undefined ? undefined : ofTools.get(step.tool)
+    if (shared !== undefined) return shared
+    if (depth >= mostComputed) return true
+    depth += 1
+    const made = kind.output(step, catalog, (template) =>
+      formOf(template, known, itemForm(step, known, true)),
+    )
+    depth -= 1
+    if (step.tool !== undefined) ofTools.set(step.tool, made)
+    return made
+  }
+  const get = (id: string): KnownStep | undefined => {
+    const [step, made] = [steps.get(id), found.get(id)]
+    if (step === undefined || made !== undefined) return made
+    const name = `the output of step \`${id}\``
+    // This stands for the step while its form is made, because steps may wait for each other in a cycle.
+    found.set(id, { output: true, name })
+    const one = outputOf(step)
+    const its =
+      step.for_each === undefined
+        ? { output: one, name }
+        : { output: listForm(one), name: `${name}, which has \`for_each\`,` }
+    found.set(id, its)
+    return its
+  }
+  const known: Known = {
+    inputs: definition.inputs ?? {},
+    steps: { has: (id) => steps.has(id), get },
+    below: new WeakMap(),
+  }
+  return known
 }
 
 /** Null without `for_each`. If `isUsed` is false, returns `true` (any value) without computing the form. */

@@ -121,8 +121,8 @@ function namesOf({ outputs }: Planned, sources: readonly string[], wanted: Reado
 const nameOfSource = (id: string): string =>
   id.startsWith(inputSource('')) ? quote(id) : `the output of ${quote(id)}`
 
-function whetherItRuns({ step, plan, skipped, textBudget, expressions }: Planned): string {
-  const scope = { ...plan, skipped, textBudget, expressions }
+function whetherItRuns({ step, plan, skipped, computed, textBudget, expressions }: Planned): string {
+  const scope = { ...plan, skipped, computed, textBudget, expressions }
   const unknown = (...values: readonly Partial[]): string => {
     const names = unknownNames(values.flatMap(holesIn))
     return names.length === 0 ? 'a value that is only known during the run' : list(names, 'and', mostNames)

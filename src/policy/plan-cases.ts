@@ -40,6 +40,7 @@ export interface Planned {
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
+  readonly computed: ReadonlyMap<string, Partial>
   /** All steps of the plan share the three budgets. */
   readonly budget: Budget
   readonly textBudget: TextBudget
@@ -56,8 +57,8 @@ const mostItems = 100
 
 /** One call, or one for each item. Is empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
-  const { step, plan, skipped, textBudget } = planned
-  const scope: PlanScope = { ...plan, skipped, textBudget, expressions: planned.expressions }
+  const { step, plan, skipped, computed, textBudget } = planned
+  const scope: PlanScope = { ...plan, skipped, computed, textBudget, expressions: planned.expressions }
   const whenHolds = whenOf(planned, scope)
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
@@ -66,6 +67,19 @@ export function casesOf(planned: Planned): Case[] {
     const params = fillIn(step.params, within)
     return [{ occurs: runs, params: fillInMe(params, step.people ?? [], plan.requesterEmail ?? null) }]
   })
+}
+
+/**
+ * What is known of the output of a `compute` step. Undefined if the step may be skipped, may fail with `on_error:
+ * continue`, or has items: then its output may be another one.
+ */
+export function computedBy(
+  { isComputed, forEach, onError }: PlanStep,
+  cases: readonly Case[],
+): Partial | undefined {
+  if (isComputed !== true || forEach !== undefined || onError === 'continue') return undefined
+  const [only] = cases
+  return only?.occurs === yes ? only.params : undefined
 }
 
 export const runsOf = (cases: readonly Case[]): Tri =>
@@ -287,6 +301,8 @@ export interface PlanScope {
   readonly builtins?: Builtins | undefined
   /** Certainly skipped. The output of such a step is null. */
   readonly skipped: ReadonlySet<string>
+  /** What is known of the outputs of `compute` steps that certainly run. */
+  readonly computed: ReadonlyMap<string, Partial>
   /** Characters that templates in the whole plan may still produce. */
   readonly textBudget: TextBudget
   readonly item?: Partial | undefined
@@ -374,8 +390,11 @@ function lookUp(reference: Reference, scope: PlanScope): Value {
       return scope.item === undefined ? unknown(reference) : follow(scope.item, reference, scope)
     case 'index':
       return scope.index ?? unknown(reference)
-    case 'step':
-      return scope.skipped.has(reference.stepId) ? null : unknown(reference)
+    case 'step': {
+      if (scope.skipped.has(reference.stepId)) return null
+      const output = scope.computed.get(reference.stepId)
+      return output === undefined ? unknown(reference) : follow(output, reference, scope)
+    }
     default:
       return unknown(reference)
   }

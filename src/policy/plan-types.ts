@@ -15,6 +15,8 @@ export interface PlanStep {
   readonly bringsOwnLabels?: boolean | undefined
   /** With their templates. */
   readonly params: JsonObject
+  /** The step makes no call: its output is `params`. */
+  readonly isComputed?: boolean | undefined
   /** In these parameters, `me` stands for the requester. */
   readonly people?: readonly string[] | undefined
   /** Named in `depends_on` or in a template. */

@@ -5,6 +5,7 @@ import { knownLabels, type LabelSets, type Origins } from './label-sets.ts'
 import {
   type Planned,
   casesOf,
+  computedBy,
   labelledInputsOf,
   runsOf,
   sourcesOf,
@@ -22,6 +23,7 @@ import { inputSource, TextBudget } from './templates.ts'
 import type { Blocked, CallOfTool, Refusal } from './tool-access.ts'
 import { type Tri, no, yes } from './tri.ts'
 import { type Label, type Verdict, stricter } from './types.ts'
+import type { Partial } from './values.ts'
 
 export type Certainty = 'definite' | 'possible'
 
@@ -95,6 +97,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   )
   const atStart = new AtStart(plan)
   const skipped = new Set<string>()
+  const computed = new Map<string, Partial>()
   const budget = new Budget(planBudget)
   const textBudget = new TextBudget()
   const expressions = new Budget(planExpressions)
@@ -115,12 +118,15 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       start: atStart.of({ sources, labels, budget }),
       atStart,
       skipped,
+      computed,
       budget,
       textBudget,
       expressions,
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
+    const output = computedBy(step, cases)
+    if (output !== undefined) computed.set(step.id, output)
     const runs = runsOf(cases)
     const calls = callsOf(policy.facts, planned, cases)
     analyses.set(step.id, analyzeStep(policy, planned, { runs, calls }, refuses))

@@ -36,7 +36,14 @@ interface Destination {
 /** The part of a plan's step that depends on the kind. `tool` is null if the step makes no call. */
 export type PlannedPart = Pick<
   PlanStep,
-  'tool' | 'sideEffect' | 'destination' | 'outputLabels' | 'bringsOwnLabels' | 'params' | 'people'
+  | 'tool'
+  | 'sideEffect'
+  | 'destination'
+  | 'outputLabels'
+  | 'bringsOwnLabels'
+  | 'params'
+  | 'people'
+  | 'isComputed'
 >
 
 /** What the Temporal workflow gets of a step of this kind. It never gets a value of the step. */
@@ -62,10 +69,12 @@ export interface SkeletonPart {
  * - `call`: the policy interceptor decides the call of the step's tool, and the tool's body runs.
  * - `pause`: nothing runs. `until` says when the step ends, from the resolved values and the time at which the step
  *   began. It throws TypeError with words for the author if the values give no such time.
+ * - `compute`: nothing runs. The resolved values are the output.
  */
 export type StepRun =
   | { readonly as: 'call' }
   | { readonly as: 'pause'; readonly until: (values: JsonObject, began: Date, timeZone: string) => Date }
+  | { readonly as: 'compute' }
 
 /** One kind of steps. A kind is pure: the workflow's bundle loads it. */
 export interface StepKind<Fields extends z.ZodRawShape = z.ZodRawShape> {
@@ -77,8 +86,8 @@ export interface StepKind<Fields extends z.ZodRawShape = z.ZodRawShape> {
   readonly values: string
   /** Finds errors that are certain before any run. The paths begin at the step. */
   check(step: StepOf<Fields>, scope: CheckScope): Issue[]
-  /** The form of the step's output, for references to it. */
-  output(step: StepOf<Fields>, catalog: ToolCatalog): Form
+  /** The form of the step's output, for references to it. `formOf` gives the form of a template of the step. */
+  output(step: StepOf<Fields>, catalog: ToolCatalog, formOf: CheckScope['formOf']): Form
   plan(step: StepOf<Fields>, scope: PlanScope): PlannedPart
   skeleton(step: StepOf<Fields>): SkeletonPart
   /** Words for what the step waits for, as its definition says. Null: a preview shows its call. */

@@ -189,6 +189,8 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     arbitrary: fc.constantFrom<Json>(
       '{{s0.output}}',
       '{{s0.output.x}}',
+      '{{s0.output.to}}',
+      '{{s1.output.list[0]}}',
       '{{s1}}',
       '{{input.a}}',
       '{{input.b}}',
@@ -221,7 +223,16 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     arbitrary: fc
       .tuple(
         fc.constantFrom('', '', 'a@acme.com', 'https://evil.net/'),
-        expressionOver(['input.a', 'input.b', 's0.output', 's0.output.x', 's1.output', 'item', 'input.a[0]']),
+        expressionOver([
+          'input.a',
+          'input.b',
+          's0.output',
+          's0.output.x',
+          's0.output.to',
+          's1.output',
+          'item',
+          'input.a[0]',
+        ]),
         fc.constantFrom('', '', ', b@evil.net'),
       )
       .map(([before, expression, after]) => `${before}{{ ${expression} }}${after}`),

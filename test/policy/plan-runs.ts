@@ -58,7 +58,7 @@ const stepBody = fc.record({
   }),
   onError: fc.option(fc.constant('continue' as const), { nil: undefined, freq: 4 }),
   bringsOwnLabels: fc.boolean(),
-  callsNothing: fc.nat(4).map((each) => each === 0),
+  callsNothing: fc.constantFrom(false, false, false, false, 'waits' as const, 'computes' as const),
 })
 
 /** Steps s0..s2; each may refer only to earlier ones, and to an item only inside for_each. */
@@ -78,12 +78,12 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
     const dependsOn = [...new Set(used.flatMap((each) => (each.kind === 'step' ? [each.stepId] : [])))]
     return {
       ...body,
-      ...(callsNothing
-        ? { tool: null, sideEffect: null, outputLabels: [], bringsOwnLabels: false }
-        : { sideEffect: 'egress' as const }),
+      ...(callsNothing === false
+        ? { sideEffect: 'egress' as const, people }
+        : { tool: null, sideEffect: null, outputLabels: [], bringsOwnLabels: false }),
+      isComputed: callsNothing === 'computes',
       id: `s${index}`,
       params: kept,
-      people,
       forEach,
       when,
       dependsOn,
@@ -171,6 +171,7 @@ function run(
     })
     const list = step.forEach === undefined ? null : resolve(step.forEach, scope()).value
     if (step.forEach !== undefined && !Array.isArray(list)) return verdicts
+    const computed: Json[] = []
     const items = list === null ? [scope()] : (list as Json[]).map((item, at) => scope({ item, index: at }))
     let strictest: Verdict = 'allow'
     let added: Label[] = []
@@ -186,9 +187,13 @@ function run(
           if (error instanceof TemplateError) throw error
           return verdicts
         }
-        if (!isOn) continue
+        if (!isOn) {
+          computed.push(null)
+          continue
+        }
       }
       ran = true
+      if (step.isComputed === true) computed.push(resolve(step.params, each).value)
       if (step.tool === null || step.sideEffect === null) continue
       const { value: resolved, sources } = resolve(step.params, each)
       const paramLabels = new Map(
@@ -210,7 +215,8 @@ function run(
     }
     verdicts.set(step.id, { verdict: strictest, labels: inputLabels, matching, asked })
     const completed = ran && !(step.onError === 'continue' && filled.fails[index] === true)
-    outputs.set(step.id, completed ? (filled.outputs[index] ?? null) : null)
+    const output = step.isComputed === true ? (list === null ? computed[0] : computed) : filled.outputs[index]
+    outputs.set(step.id, completed ? (output ?? null) : null)
     const own = unionLabels(inputLabels, step.outputLabels, added, step.bringsOwnLabels ? filled.brought : [])
     carried.set(step.id, completed ? own : filled.passesThrough ? inputLabels : [])
   }

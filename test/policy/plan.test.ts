@@ -180,6 +180,45 @@ describe('whether a step runs', () => {
   })
 })
 
+describe('computed values', () => {
+  const values: PlanStep = {
+    id: 'values',
+    tool: null,
+    sideEffect: null,
+    isComputed: true,
+    outputLabels: [],
+    params: { domain: '{{ "evil" + ".net" }}', rest: '{{input.x}}' },
+    dependsOn: [],
+  }
+  const after = (step: Partial<PlanStep>, to = 'a@{{values.output.domain}}') =>
+    analyze(
+      [
+        { ...values, ...step },
+        { ...send, params: { to }, dependsOn: ['values'] },
+      ],
+      [rule('out', 'deny', { params: [outside] })],
+    ).steps[1]
+
+  test('are known in later steps', () => {
+    expect(after({})).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    expect(after({ params: { domain: 'acme.com' } })).toMatchObject({
+      verdict: 'allow',
+      certainty: 'definite',
+    })
+  })
+
+  test.each<[string, Partial<PlanStep>, string | undefined]>([
+    ['a part that depends on an unknown input', {}, '{{values.output.rest}}'],
+    ['a path that leads to nothing', {}, '{{values.output.gone}}'],
+    ['a step that may be skipped', { when: '{{ input.x }}' }, undefined],
+    ['a step that may fail, and the run goes on', { onError: 'continue' }, undefined],
+    ['a step with items', { forEach: ['a'] }, '{{values.output[0].domain}}'],
+    ['an expression with an error', { params: { domain: '{{ number("x") }}' } }, undefined],
+  ])('are unknown for %s', (_, step, to) => {
+    expect(after(step, to)).toMatchObject({ verdict: 'deny', certainty: 'possible' })
+  })
+})
+
 describe('verdicts', () => {
   const hold = rule('hold', 'require_approval', { tools: ['mail_send'] })
 

@@ -1,22 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
-import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 import { kindOf, ownActivities } from '../../src/steps/index.ts'
-import { getTool } from '../../src/tools/index.ts'
+import { issuesOfSteps } from './issues.ts'
 
-const inputs = {
-  day: { type: 'string' },
-  seconds: { type: 'number' },
-  list: { type: 'array' },
-}
-
-/** Returns what is wrong with a workflow of one step. Empty: nothing. */
-function issuesOf(step: object): string[] {
-  const read = workflowDefinition.safeParse({ inputs, steps: [{ id: 'pause', ...step }] })
-  if (!read.success) return read.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
-  return checkDefinition(read.data, { get: getTool }).map(({ path, message }) => `${path}: ${message}`)
-}
+const issuesOf = (step: object) => issuesOfSteps([{ id: 'pause', ...step }])
 
 const step = workflowDefinition.parse({ steps: [{ id: 'pause', wait: { seconds: 1 } }] }).steps[0]
 const { run } = kindOf(step as NonNullable<typeof step>)
@@ -82,9 +70,8 @@ describe('a step is refused', () => {
       { id: 'pause', wait: { seconds: 1 } },
       { id: 'read', tool: 'file_read', params: { path: '{{pause.output.at}}' } },
     ]
-    const issues = checkDefinition(workflowDefinition.parse({ steps }), { get: getTool })
-    expect(issues.map(({ message }) => message)).toEqual([
-      'step `read`: parameter `path`: `{{pause.output.at}}`: the output of step `pause` is an object, which has no `at`',
+    expect(issuesOfSteps(steps)).toEqual([
+      'steps.1.params.path: step `read`: parameter `path`: `{{pause.output.at}}`: the output of step `pause` is an object, which has no `at`',
     ])
   })
 })

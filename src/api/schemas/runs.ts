@@ -187,7 +187,7 @@ const step = called(
   'RunStep',
   z.strictObject({
     id: z.string(),
-    kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
+    kind: z.string().describe('`tool`, or another kind of step, such as `wait` or `compute`'),
     tool: z.string().nullable().describe('null: the step calls no tool'),
     summary: z.string().nullable().describe('the `summary` of the step in its definition'),
     status: called('StepStatus', z.enum(stepStatuses)),

@@ -133,7 +133,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   updateRunStatus(call, reason)
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
     stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
-  if (effect.tool === null) return appendEndOfWait(call, how)
+  if (effect.tool === null) return appendEndWithoutCall(call, how)
   tx.append({
     eventType: `tool_call.${how.state}`,
     action: effect.tool,
@@ -162,9 +162,10 @@ export function settle(call: LockedCall, how: Settlement): void {
     })
 }
 
-/** A wait makes no call, so its end is an event of its step. */
-function appendEndOfWait({ tx, ledger, run, effect }: LockedCall, { state, error }: Settlement): void {
-  if (state === 'retry' || state === 'unknown_outcome') throw new Error(`a wait cannot become \`${state}\``)
+/** The end of a step that makes no call is an event of the step. */
+function appendEndWithoutCall({ tx, ledger, run, effect }: LockedCall, { state, error }: Settlement): void {
+  if (state === 'retry' || state === 'unknown_outcome')
+    throw new Error(`a step without a tool cannot become \`${state}\``)
   tx.append({
     eventType: `step.${state}`,
     action: ledger.step(effect.run_id, effect.step_id)?.kind ?? '',

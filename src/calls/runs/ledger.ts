@@ -39,7 +39,7 @@ export interface EffectRecord {
   readonly run_id: string
   readonly step_id: string
   readonly item_index: number
-  /** Null: the step calls no tool, and this is the row of its wait (pause.ts). */
+  /** Null: the step calls no tool, and this is the row of its wait or its values (no-call.ts). */
   readonly tool: string | null
   state: EffectState
   attempt: number
@@ -78,9 +78,9 @@ export interface EffectRecord {
   sealed?: Buffer | null | undefined
 }
 
-/** Throws for the row of a wait, which must never get to code about calls. */
+/** Throws for the row of a step without a tool, which must never get to code about calls. */
 export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
-  if (tool === null) throw new Error('a step that waits has no tool')
+  if (tool === null) throw new Error('the step has no tool')
   return tool
 }
 

@@ -20,7 +20,10 @@ import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } fr
 import { isWanted, whenParts } from '../../policy/when.ts'
 import type { StepRun } from '../../steps/kind.ts'
 import { valuesOf } from '../../steps/index.ts'
-import type { ResolvedPause } from './pause.ts'
+import type { ResolvedNoCall } from './no-call.ts'
+import { isTooLarge, mostHeapBytes, mostValues } from '../../shared/json-size.ts'
+import { outputBinding } from '../../governance/sealing/bindings.ts'
+import { sealText } from '../../governance/sealing/sealer.ts'
 
 /**
  * Resolves the templates once. The approval and all later attempts use the same sealed bytes. A call that
@@ -170,64 +173,66 @@ function withValues(
 
 const noParams: SealedParams = { params: {}, paramLabels: [] }
 
-/** The values are small and are not stored, so no memory stays in use. */
-export async function preparePause(
+/** The values of a step without a tool. */
+export async function prepareNoCall(
   context: Context,
   defined: DefinedCall,
-  until: Extract<StepRun, { as: 'pause' }>['until'],
+  run: Exclude<StepRun, { as: 'call' }>,
   signal: AbortSignal,
-): Promise<ResolvedPause> {
-  const { key, labels, run } = defined
-  const empty = { key, labels, wanted: true, isUnread: defined.stopped !== null, problem: null, until: never }
-  if (defined.stopped !== null) return empty
+): Promise<ResolvedNoCall> {
+  const { key, labels, stopped } = defined
+  const empty = { key, labels, wanted: true, isUnread: stopped !== null, problem: null, does: null }
+  if (stopped !== null) return empty
   if (labels.length > mostLabels) return { ...empty, problem: tooMany }
-  const failed = (code: string, error: unknown): ResolvedPause => ({
+  const failed = (code: string, error: unknown): ResolvedNoCall => ({
     ...empty,
     problem: { code, message: (error as Error).message },
   })
-  const make = (named: Scope): ResolvedPause => {
+  const make = (named: Scope): ResolvedNoCall | { readonly values: JsonObject } => {
     try {
       const scope = scopeOf(defined, named)
       if (defined.step.when !== undefined && !isWanted(defined.step.when, scope))
         return { ...empty, wanted: false }
-      const values = resolve(valuesOf(defined.step), scope).value as JsonObject
-      return { ...empty, until: (now) => until(values, now, run.timeZone) }
+      return { values: resolve(valuesOf(defined.step), scope, mostParamText).value as JsonObject }
     } catch (error) {
       return failed('template_unresolved', error)
     }
   }
   try {
-    const { value, permit } = await load(
-      context,
-      { ...defined, templates: templatesOf(defined) },
-      signal,
-      make,
-    )
-    permit.release()
-    return value
+    const what = { ...defined, templates: templatesOf(defined) }
+    const { value, permit } = await load(context, what, signal, make)
+    try {
+      if (!('values' in value)) return value
+      const { values } = value
+      if (run.as === 'pause')
+        return { ...empty, does: { until: (now) => run.until(values, now, defined.run.timeZone) } }
+      const text = JSON.stringify(values)
+      if (isTooLarge(text)) return failed('output_too_large', new Error(tooLarge))
+      return { ...empty, does: { output: await sealText(context.sealer, outputBinding(key), text) } }
+    } finally {
+      permit.release()
+    }
   } catch (error) {
     if (error instanceof ResourceExhausted) return failed('resource_exhausted', error)
     throw error
   }
 }
 
-const never = (): Date => {
-  throw new TypeError('the time of the wait was not read')
-}
+const tooLarge = `the values are more than ${mostValues}, or take more than ${mostHeapBytes / 1024 / 1024} MiB in memory: compute fewer`
 
 const notPrepared: StepError = {
   code: 'not_prepared',
   message: 'the parameters could not be prepared or opened',
 }
 
-/** The outcome will be `failed`, unless the wait has begun. */
-export const brokenPause = ({ key, labels }: DefinedCall): ResolvedPause => ({
+/** The outcome will be `failed`, unless the step has begun to wait. */
+export const brokenNoCall = ({ key, labels }: DefinedCall): ResolvedNoCall => ({
   key,
   labels,
   wanted: true,
   isUnread: false,
   problem: notPrepared,
-  until: never,
+  does: null,
 })
 
 /** The outcome will be `failed`. */

@@ -7,6 +7,7 @@ import type { Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
+import type { SealedText } from '../../governance/sealing/format.ts'
 import type { Refused } from './call.ts'
 import { newEffect } from './effect.ts'
 import { runActor, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
@@ -21,12 +22,13 @@ import {
 import type { Ledger, LockedCall } from './ledger.ts'
 
 /*
- * A step that waits (`run: { as: 'pause' }`). Its row is an effect without a tool: `held` with the time in
- * `until`, then an outcome. The database's clock decides whether the time has come. Nothing is done twice
- * after a crash: the row keeps the time.
+ * A step without a tool. Its row is an effect without one. A computed step (`run: { as: 'compute' }`) gets its output
+ * and its outcome at once. A step that waits (`run: { as: 'pause' }`) is `held` with the time in `until`, then has
+ * an outcome. The database's clock decides whether the time has come. Nothing is done twice after a crash: the row
+ * keeps the time, and values are computed from the same inputs.
  */
 
-export interface ResolvedPause {
+export interface ResolvedNoCall {
   readonly key: EffectKey
   /** False if the step's `when` is not true. */
   readonly wanted: boolean
@@ -34,16 +36,21 @@ export interface ResolvedPause {
   readonly isUnread: boolean
   readonly problem: StepError | null
   readonly labels: Label[]
+  /** Null if the values were not read, or with a `problem`. */
+  readonly does: Pause | { readonly output: SealedText } | null
+}
+
+interface Pause {
   /** When the step goes on if it begins now. Throws TypeError with words for the author. */
   readonly until: (now: Date) => Date
 }
 
-type PauseVerdict = Extract<Refused, { state: Outcome | 'held' | 'no_room' }>
+type Verdict = Extract<Refused, { state: Outcome | 'held' | 'no_room' }>
 
 /** Commit point `effect.decide`. */
-export const decidePauses = ledgerKind('effect.decide', decidePause)
+export const decideNoCalls = ledgerKind('effect.decide', decideNoCall)
 
-function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdict {
+function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict {
   const run = ledger.runs.get(op.key.runId)
   const known = ledger.effects.get(effectId(op.key))
   if (known !== undefined && isOutcome(known.state))
@@ -53,8 +60,10 @@ function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdi
     return { go: false, state: 'cancelled', reason: 'the run has ended' }
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
-  // The row of a wait stores its labels twice.
-  const bytes = known === undefined ? 2 * labelBytes(op.labels) : 0
+  // The row stores its labels twice.
+  const rowBytes = known === undefined ? 2 * labelBytes(op.labels) : 0
+  const output = op.does !== null && 'output' in op.does ? op.does.output : null
+  const bytes = rowBytes + (output?.bytes ?? 0)
   const over = known === undefined && run.cancel_requested_at === null ? storageOver(tx, bytes) : null
   if (over !== null) return waitForOrganizationLimit({ tx, ledger, run }, over)
   startRun({ tx, ledger, run })
@@ -62,31 +71,37 @@ function decidePause(tx: ChainTx, ledger: Ledger, op: ResolvedPause): PauseVerdi
   const effect =
     known ??
     ledger.addEffect({ ...newEffect(op.key), tool: null, labels: op.labels, output_labels: op.labels })
-  const wait: LockedCall = { tx, ledger, run, effect }
-  if (bytes > 0 && fits) countStoredBytes(wait, bytes)
+  const step: LockedCall = { tx, ledger, run, effect }
+  if (rowBytes > 0 && fits) countStoredBytes(step, rowBytes)
   tx.expects({ bytes })
-  if (run.cancel_requested_at !== null) return end(wait, 'cancelled', 'the run was cancelled')
+  if (run.cancel_requested_at !== null) return end(step, 'cancelled', 'the run was cancelled')
   // A freeze denies a wait that begins or ends, but a wake-up without a reason does neither.
   if (effect.until !== null && Date.parse(effect.until) > tx.now.getTime()) return heldUntil(effect.until)
-  if (tx.policy.frozen !== null) return end(wait, 'denied', explainFrozen(tx.policy.frozen))
+  if (tx.policy.frozen !== null) return end(step, 'denied', explainFrozen(tx.policy.frozen))
   if (op.isUnread) throw new DomainError('unavailable', 'the organization is no longer frozen')
+  const { does } = op
   if (effect.until === null) {
-    if (!op.wanted) return end(wait, 'skipped', 'its `when` does not hold')
-    if (op.problem !== null) return end(wait, 'failed', op.problem.message, op.problem.code)
-    if (!fits) return end(wait, 'failed', runTooLarge.message, runTooLarge.code)
+    if (!op.wanted) return end(step, 'skipped', 'its `when` does not hold')
+    if (op.problem !== null) return end(step, 'failed', op.problem.message, op.problem.code)
+    if (!fits) return end(step, 'failed', runTooLarge.message, runTooLarge.code)
+    if (does === null) throw new Error('the values of the step were not read')
+    if ('output' in does) {
+      if (effect.item_index < 0) stepEvent(tx, effect, 'step.started')
+      return end(step, 'completed', '', 'completed', does.output)
+    }
     try {
-      effect.until = op.until(tx.now).toISOString()
+      effect.until = does.until(tx.now).toISOString()
     } catch (error) {
-      return end(wait, 'failed', (error as Error).message, 'invalid_params')
+      return end(step, 'failed', (error as Error).message, 'invalid_params')
     }
     if (effect.item_index < 0) stepEvent(tx, effect, 'step.started')
-    if (Date.parse(effect.until) > tx.now.getTime()) begin(wait, effect.until)
+    if (Date.parse(effect.until) > tx.now.getTime()) begin(step, effect.until)
   }
-  if (Date.parse(effect.until) <= tx.now.getTime()) return end(wait, 'completed')
+  if (Date.parse(effect.until) <= tx.now.getTime()) return end(step, 'completed')
   return heldUntil(effect.until)
 }
 
-const heldUntil = (expiresAt: string): PauseVerdict => ({
+const heldUntil = (expiresAt: string): Verdict => ({
   go: false,
   state: 'held',
   waitsFor: 'time',
@@ -121,12 +136,19 @@ function begin(wait: LockedCall, until: string): void {
   updateRunStatus(wait, `step \`${effect.step_id}\` waits until ${until}`)
 }
 
-function end(wait: LockedCall, state: Outcome, reason = '', code: string = state): PauseVerdict {
+function end(
+  step: LockedCall,
+  state: Outcome,
+  reason = '',
+  code: string = state,
+  output?: SealedText,
+): Verdict {
   const isBad = state !== 'completed' && state !== 'skipped'
-  settle(wait, {
+  settle(step, {
     state,
     error: isBad ? stepError({ code, message: reason }) : null,
-    outputLabels: wait.effect.labels,
+    output,
+    outputLabels: step.effect.labels,
   })
   return { go: false, state, reason }
 }
