@@ -151,6 +151,12 @@ function checkStep(
   checkNames(valuesOf(step), (message) => add(kind.values, message))
   checkNames(step.for_each ?? null, (message) => add('for_each', message))
   checkNames([...whenParts(step.when)], (message) => add('when', message))
+  if (step.parallel !== undefined && step.for_each === undefined)
+    add('parallel', 'only a step with `for_each` has `parallel`: leave it out')
+  if (step.otherwise !== undefined && step.on_error !== 'continue')
+    add('otherwise', '`otherwise` needs `on_error: continue`: without it, the run ends with the step')
+  if (templates(step.otherwise ?? null).length > 0)
+    add('otherwise', '`otherwise` is a plain value: a template in it is not filled in')
   checkForEach(step, known, add)
   checkWhen(step, (template) => formOf(template, known, item), add)
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { whenOperators } from '../policy/operators/index.ts'
-import { categorySlug, groupName, nameField, textField } from '../policy/text.ts'
+import { categorySlug, groupName, labelSlug, nameField, textField } from '../policy/text.ts'
 import { kindFields, kindIssue } from '../steps/index.ts'
 import { inputTypes } from './forms.ts'
 import { jsonValue } from './json.ts'
@@ -8,6 +8,8 @@ import { jsonValue } from './json.ts'
 export const mostSteps = 1000
 /** Maximum number of items of one `for_each`. */
 export const mostItems = 10_000
+/** Items of one `for_each` that run at the same time. */
+const mostParallel = 50
 
 const inputType = z.enum(inputTypes)
 
@@ -16,12 +18,19 @@ const inputDeclaration = z.strictObject({
   required: z.boolean().optional(),
   default: jsonValue.optional(),
   description: textField(2000, 0).optional(),
+  /** Every run gets them for this input, beside those that its start names. */
+  labels: z.array(labelSlug).max(20).optional(),
 })
 
 const comparison = z.strictObject({
   value: jsonValue,
   operator: z.enum(whenOperators),
   compare: jsonValue.optional(),
+})
+
+const ifSkipped = z.enum(['run', 'skip']).meta({
+  description:
+    '`skip`: the step is skipped if all steps that it depends on were skipped. `run` (the default): it runs, and their outputs are null',
 })
 
 const step = z
@@ -43,6 +52,15 @@ const step = z
           .meta({ type: 'array', items: {}, maxItems: mostItems }),
       ])
       .optional(),
+    parallel: z.int().min(1).max(mostParallel).optional().meta({
+      description:
+        'For `for_each`: so many items run at the same time. An item that waits for a person keeps its place, so with 1 the items run one after the other, in order',
+    }),
+    if_skipped: ifSkipped.optional(),
+    otherwise: jsonValue.optional().meta({
+      description:
+        'With `on_error: continue`: the output of the step, or of an item, that ends badly, in place of null. A plain value, without templates',
+    }),
     on_error: z
       .enum(['fail', 'continue'])
       .optional()
@@ -79,11 +97,19 @@ export const workflowDefinition = z.strictObject({
     .max(mostSteps, `a workflow has at most ${mostSteps.toLocaleString('en-US')} steps`),
   result: z.record(nameField(100), jsonValue).optional(),
   categories: z.array(categorySlug).max(20).optional(),
+  /** For all steps that do not say it themselves. */
+  if_skipped: ifSkipped.optional(),
   readers: readers.optional(),
   run_by: runBy.optional(),
 })
 
 export type WorkflowDefinition = z.infer<typeof workflowDefinition>
 export type WorkflowStep = WorkflowDefinition['steps'][number]
+
+export const skipsWithOthers = (
+  definition: Pick<WorkflowDefinition, 'if_skipped'>,
+  step: Pick<WorkflowStep, 'if_skipped'>,
+): boolean => (step.if_skipped ?? definition.if_skipped) === 'skip'
+
 export type InputDeclaration = z.infer<typeof inputDeclaration>
 export type InputType = InputDeclaration['type']

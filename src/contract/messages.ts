@@ -65,6 +65,8 @@ export interface SkeletonStep {
   readonly quick?: true
   /** This limits the items that are in progress at the same time. If absent, the interpreter decides. */
   readonly itemsAtOnce?: number
+  /** An item that waits for a person or a time keeps its place among them. */
+  readonly keepsPlace?: true
   /** `summary` of the step or words of its kind, cut to 256 bytes. Only operators read it. */
   readonly summary: string
 }

@@ -21,6 +21,7 @@ import {
 interface KnownStep {
   readonly output: Form
   readonly name: string
+  readonly hasItems: boolean
 }
 
 export interface Known {
@@ -59,12 +60,12 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
     if (step === undefined || made !== undefined) return made
     const name = `the output of step \`${id}\``
     // This stands for the step while its form is made, because steps may wait for each other in a cycle.
-    found.set(id, { output: true, name })
-    const one = outputOf(step)
-    const its =
-      step.for_each === undefined
-        ? { output: one, name }
-        : { output: listForm(one), name: `${name}, which has \`for_each\`,` }
+    const hasItems = step.for_each !== undefined
+    found.set(id, { output: true, name, hasItems })
+    const one = orOtherwise(outputOf(step), step)
+    const its = hasItems
+      ? { output: listForm(one), name: `${name}, which has \`for_each\`,`, hasItems }
+      : { output: one, name, hasItems }
     found.set(id, its)
     return its
   }
@@ -75,6 +76,9 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   }
   return known
 }
+
+const orOtherwise = (form: Form, { otherwise }: WorkflowStep): Form =>
+  otherwise === undefined ? form : { anyOf: [form, writtenForm(otherwise, () => true)] }
 
 /** Null without `for_each`. If `isUsed` is false, returns `true` (any value) without computing the form. */
 export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
@@ -116,6 +120,12 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     case 'step': {
       const step = known.steps.get(reference.stepId)
       if (step === undefined) return `\`${text}\`: there is no step \`${reference.stepId}\``
+      if (reference.of === 'status') return textForm
+      if (reference.of === 'approval') {
+        if (step.hasItems)
+          return `\`${text}\`: step \`${reference.stepId}\` has \`for_each\`, and each item has an approval of its own`
+        return follow(approvalForm, reference, { what: 'an approval', steps: known.below })
+      }
       return follow(step.output, reference, { what: step.name, steps: known.below })
     }
     case 'input': {
@@ -158,6 +168,13 @@ function insteadOf(text: string, { steps }: Known): string | null {
     if (typeof only === 'object' && only.kind === 'step') return `\`${written}\``
   }
   return null
+}
+
+/** Null if no person was asked. */
+const approvalForm: Form = {
+  type: 'object',
+  properties: { verdict: textForm, comment: textForm, by: textForm },
+  additionalProperties: false,
 }
 
 const fileForm: Form = {

@@ -1,14 +1,20 @@
+/** Days (YYYY-MM-DD) and a time (`2026-01-31T09:00:00.000+01:00`; `Z` for no offset) in the run's time zone. */
+const dates = ['today', 'yesterday', 'now'] as const
+/** References that a template reads by exactly these names. */
+const facts = ['run.id', 'run.requester.email', 'workflow.name'] as const
+
+export type Builtin = (typeof dates)[number] | (typeof facts)[number]
+
 /** Template values that are fixed when a run starts. */
-export interface Builtins {
-  /** YYYY-MM-DD in the run's time zone. */
-  readonly today: string
-  readonly yesterday: string
-  /** ISO 8601 with the offset of the run's time zone: `2026-01-31T09:00:00.000+01:00`; `Z` for none. */
-  readonly now: string
-}
+export type Builtins = Readonly<Record<Builtin, string>>
+
+const builtinNames: ReadonlySet<string> = new Set([...dates, ...facts])
+export const isBuiltin = (name: string): name is Builtin => builtinNames.has(name)
+
+type Dates = Pick<Builtins, (typeof dates)[number]>
 
 /** `timeZone` is an IANA name such as `Europe/Berlin`; RangeError if there is none. */
-export function builtins(startedAt: Date, timeZone: string): Builtins {
+export function datesOf(startedAt: Date, timeZone: string): Dates {
   const wall = wallTime(startedAt, timeZone)
   return {
     today: dateOf(wall),
@@ -16,6 +22,27 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
     now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
   }
 }
+
+interface StartedRun {
+  readonly id: string
+  readonly requesterEmail: string
+  readonly workflowName: string
+  readonly startedAt: Date
+  readonly timeZone: string
+}
+
+export const builtinsOf = ({
+  id,
+  requesterEmail,
+  workflowName,
+  startedAt,
+  timeZone,
+}: StartedRun): Builtins => ({
+  ...datesOf(startedAt, timeZone),
+  'run.id': id,
+  'run.requester.email': requesterEmail,
+  'workflow.name': workflowName,
+})
 
 /**
  * Returns the local time, read as if it were UTC, in milliseconds. Its difference from `at` is the zone's offset. Throws

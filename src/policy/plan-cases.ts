@@ -15,7 +15,7 @@ import {
   valueAt,
   type TextBudget,
 } from './templates.ts'
-import { type Tri, maybe, no, tri, yes } from './tri.ts'
+import { type Tri, least, maybe, no, not, tri, yes } from './tri.ts'
 import type { Json, JsonObject } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
 import { asksForPresence, holds, holdsIfMissing, whenParts } from './when.ts'
@@ -40,6 +40,8 @@ export interface Planned {
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
+  /** Whether all steps that it depends on are skipped, and the step with them. */
+  readonly passedOver: Tri
   readonly computed: ReadonlyMap<string, Partial>
   /** All steps of the plan share the three budgets. */
   readonly budget: Budget
@@ -59,10 +61,11 @@ const mostItems = 100
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, computed, textBudget } = planned
   const scope: PlanScope = { ...plan, skipped, computed, textBudget, expressions: planned.expressions }
+  const open = not(planned.passedOver)
   const whenHolds = whenOf(planned, scope)
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
-    const runs = Math.min(occurs, whenHolds(within)) as Tri
+    const runs = least(least(occurs, open), whenHolds(within))
     if (runs === no) return []
     const params = fillIn(step.params, within)
     return [{ occurs: runs, params: fillInMe(params, step.people ?? [], plan.requesterEmail ?? null) }]
@@ -377,10 +380,6 @@ function present(value: Value, part: Template, scope: PlanScope): Partial {
 
 function lookUp(reference: Reference, scope: PlanScope): Value {
   switch (reference.kind) {
-    case 'today':
-    case 'yesterday':
-    case 'now':
-      return scope.builtins?.[reference.kind] ?? new Hole('', { from: [reference.kind], isWhole: true })
     case 'input': {
       if (!scope.areInputsComplete && !Object.hasOwn(scope.inputs, reference.name)) return unknown(reference)
       const value = givenInput(scope.inputs, reference.name)
@@ -391,12 +390,15 @@ function lookUp(reference: Reference, scope: PlanScope): Value {
     case 'index':
       return scope.index ?? unknown(reference)
     case 'step': {
+      if (reference.of !== 'output') return unknown(reference)
       if (scope.skipped.has(reference.stepId)) return null
       const output = scope.computed.get(reference.stepId)
       return output === undefined ? unknown(reference) : follow(output, reference, scope)
     }
-    default:
+    case 'unknown':
       return unknown(reference)
+    default:
+      return scope.builtins?.[reference.kind] ?? new Hole('', { from: [reference.kind], isWhole: true })
   }
 }
 

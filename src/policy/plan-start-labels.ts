@@ -1,4 +1,5 @@
 import type { Budget } from './budget.ts'
+import { isBuiltin } from './builtins.ts'
 import type { LabelSets } from './label-sets.ts'
 import { type Plan, type PlanStep, isUnknownInput } from './plan-types.ts'
 import { references } from './template-syntax.ts'
@@ -37,7 +38,7 @@ export class AtStart {
 
   constructor(plan: Plan) {
     this.#plan = plan
-    this.#isSettled = plan.areInputsComplete && !plan.steps.some((step) => this.#hasUnknownDate(step))
+    this.#isSettled = plan.areInputsComplete && !plan.steps.some((step) => this.#hasUnknownBuiltin(step))
     this.#outputs = new Map(
       [...(plan.inputLabels ?? [])].map(([name, labels]) => [
         inputSource(name),
@@ -81,21 +82,20 @@ export class AtStart {
     })
   }
 
-  /** True if it depends on an input or date that is unknown until the start, or on another such step. */
+  /** True if it depends on an input, date or fact of the run that is unknown until the start, or on another such step. */
   #isDecidedAtStart(step: PlanStep): boolean {
+    if (step.skipsWithOthers === true && step.dependsOn.some((id) => this.#undecided.has(id))) return true
     return references(conditionsOf(step)).some((reference) => {
       if (reference.kind === 'input') return isUnknownInput(this.#plan, reference.name)
       if (reference.kind === 'step') return this.#undecided.has(reference.stepId)
-      return this.#plan.builtins === undefined && isDate(reference.kind)
+      return this.#plan.builtins === undefined && isBuiltin(reference.kind)
     })
   }
 
-  #hasUnknownDate(step: PlanStep): boolean {
+  #hasUnknownBuiltin(step: PlanStep): boolean {
     if (this.#plan.builtins !== undefined) return false
-    return references([step.params, ...conditionsOf(step)]).some(({ kind }) => isDate(kind))
+    return references([step.params, ...conditionsOf(step)]).some(({ kind }) => isBuiltin(kind))
   }
 }
 
 const conditionsOf = ({ when, forEach }: PlanStep): Json[] => [...whenParts(when), forEach ?? null]
-
-const isDate = (kind: string): boolean => kind === 'today' || kind === 'yesterday' || kind === 'now'

@@ -24,6 +24,8 @@ export interface PlanStep {
   readonly when?: When | undefined
   readonly forEach?: Json | undefined
   readonly onError?: 'fail' | 'continue' | undefined
+  /** The step is skipped if all steps that it depends on were skipped. */
+  readonly skipsWithOthers?: boolean | undefined
 }
 
 export interface Plan {

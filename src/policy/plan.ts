@@ -21,7 +21,7 @@ import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource, TextBudget } from './templates.ts'
 import type { Blocked, CallOfTool, Refusal } from './tool-access.ts'
-import { type Tri, no, yes } from './tri.ts'
+import { type Tri, least, maybe, no, not, yes } from './tri.ts'
 import { type Label, type Verdict, stricter } from './types.ts'
 import type { Partial } from './values.ts'
 
@@ -98,6 +98,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   const atStart = new AtStart(plan)
   const skipped = new Set<string>()
   const computed = new Map<string, Partial>()
+  const runsOfSteps = new Map<string, Tri>()
   const budget = new Budget(planBudget)
   const textBudget = new TextBudget()
   const expressions = new Budget(planExpressions)
@@ -118,6 +119,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       start: atStart.of({ sources, labels, budget }),
       atStart,
       skipped,
+      passedOver: passedOver(step, runsOfSteps),
       computed,
       budget,
       textBudget,
@@ -128,6 +130,8 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     const output = computedBy(step, cases)
     if (output !== undefined) computed.set(step.id, output)
     const runs = runsOf(cases)
+    // The items of a list can be none, and then the step completes.
+    runsOfSteps.set(step.id, step.forEach === undefined || runs === yes ? runs : maybe)
     const calls = callsOf(policy.facts, planned, cases)
     analyses.set(step.id, analyzeStep(policy, planned, { runs, calls }, refuses))
     outputs.set(step.id, outputLabels(policy, planned, { runs, calls }))
@@ -141,6 +145,11 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     deniedBy: denied === undefined ? null : deniedBy(denied, policy, plan),
     steps,
   }
+}
+
+function passedOver({ dependsOn, skipsWithOthers }: PlanStep, runs: ReadonlyMap<string, Tri>): Tri {
+  if (skipsWithOthers !== true || dependsOn.length === 0) return no
+  return dependsOn.reduce<Tri>((all, id) => least(all, not(runs.get(id) ?? maybe)), yes)
 }
 
 /** A freeze refuses every run (docs/decisions/0207). */

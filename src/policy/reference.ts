@@ -1,3 +1,5 @@
+import { isBuiltin, type Builtin } from './builtins.ts'
+
 /** The part `[index]` of a path. It stands for the position of the current item of a `for_each`. */
 export const placeOfItem = Symbol('[index]')
 
@@ -15,6 +17,7 @@ export type Reference =
   | {
       readonly kind: 'step'
       readonly stepId: string
+      readonly of: 'output' | 'status' | 'approval'
       readonly path: readonly Segment[]
       readonly text: string
     }
@@ -24,7 +27,7 @@ export type Reference =
       readonly text: string
     }
   | {
-      readonly kind: 'index' | 'today' | 'yesterday' | 'now'
+      readonly kind: 'index' | Builtin
       readonly text: string
     }
   /** Neither a reference nor an expression. `why`: what is wrong with it as an expression. */
@@ -65,10 +68,13 @@ export function parseReference(text: string): Reference {
 }
 
 export function classify(head: string, path: readonly Segment[], text: string): Reference {
+  const whole = path.every((each) => typeof each === 'string') ? [head, ...path].join('.') : head
+  if (isBuiltin(whole)) return { kind: whole, text }
   switch (head) {
     case 'today':
     case 'yesterday':
     case 'now':
+      return { kind: 'unknown', text }
     case 'index':
       return path.length === 0 ? { kind: head, text } : { kind: 'unknown', text }
     case 'item':
@@ -87,12 +93,12 @@ export function classify(head: string, path: readonly Segment[], text: string): 
   }
 }
 
-/** `ID` and `ID.output` both mean the whole output. A step has no other readable field. */
+/** `ID` and `ID.output` both mean the whole output. */
 function step(stepId: string, path: readonly Segment[], text: string): Reference {
-  const [output, ...rest] = path
-  if (!nameForm.test(stepId) || (output !== undefined && output !== 'output'))
-    return { kind: 'unknown', text }
-  return { kind: 'step', stepId, path: rest, text }
+  const [of = 'output', ...rest] = path
+  const isReadable = of === 'output' || of === 'approval' || (of === 'status' && rest.length === 0)
+  if (!nameForm.test(stepId) || !isReadable) return { kind: 'unknown', text }
+  return { kind: 'step', stepId, of, path: rest, text }
 }
 
 /** Null if the path has `[index]` and there is no item. */

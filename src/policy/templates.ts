@@ -1,3 +1,4 @@
+import type { Builtins } from './builtins.ts'
 import { isTemplate, parseText, referencesOf, type Part } from './template-syntax.ts'
 import { Budget, BudgetExceeded } from './budget.ts'
 import { asText } from './expressions/as-text.ts'
@@ -46,9 +47,15 @@ export class TextBudget {
 }
 
 export { references } from './template-syntax.ts'
-export { builtins } from './builtins.ts'
 export { asText } from './expressions/as-text.ts'
 export { MissingPath, TemplateError } from './reference.ts'
+
+/** What templates read of a step beside its output. */
+export interface StepState {
+  readonly status: string
+  /** Null if no person was asked. */
+  readonly approval: { readonly verdict: string; readonly comment: string; readonly by: string | null } | null
+}
 
 export interface Scope {
   readonly inputs: JsonObject
@@ -60,9 +67,9 @@ export interface Scope {
   readonly itemSources?: readonly string[] | undefined
   /** A reference to such an input has `inputSource(name)` as its source. */
   readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
-  readonly today: string
-  readonly yesterday: string
-  readonly now: string
+  /** Only for steps that the templates ask about. */
+  readonly state?: ((id: string) => StepState | undefined) | undefined
+  readonly builtins: Builtins
   /** If true, a path that leads to nothing gives null. If absent, such a path is an error. */
   readonly missingIsNull?: boolean | undefined
 }
@@ -225,10 +232,6 @@ function lookUp(reference: Reference, scope: Scope): Json {
 
 function valueOf(reference: Reference, scope: Scope): Json {
   switch (reference.kind) {
-    case 'today':
-    case 'yesterday':
-    case 'now':
-      return scope[reference.kind]
     case 'input': {
       // An optional input that was not given is null, and so is every path in it.
       const value = givenInput(scope.inputs, reference.name)
@@ -245,6 +248,7 @@ function valueOf(reference: Reference, scope: Scope): Json {
       if (scope.index === undefined) throw outsideForEach(reference.text)
       return scope.index
     case 'step': {
+      if (reference.of !== 'output') return stateOf(reference, scope)
       const output = scope.step(reference.stepId)
       if (output === undefined) {
         throw new TemplateError(`\`${reference.text}\`: step \`${reference.stepId}\` has no output`)
@@ -252,15 +256,25 @@ function valueOf(reference: Reference, scope: Scope): Json {
       const path = pathOf(reference, scope)
       return isNothing(output, path) ? null : descend(output, path, reference.text)
     }
-    default:
+    case 'unknown':
       throw new TemplateError(
         `\`${reference.text}\` is not a reference: write for example \`{{steps.ID.output}}\``,
       )
+    default:
+      return scope.builtins[reference.kind]
   }
 }
 
+function stateOf(reference: Extract<Reference, { kind: 'step' }>, { state, index }: Scope): Json {
+  const { stepId, of, text } = reference
+  const found = state?.(stepId)
+  if (found === undefined) throw new TemplateError(`\`${text}\`: step \`${stepId}\` has not ended`)
+  if (of === 'status') return found.status
+  return found.approval === null ? null : descend(found.approval, pathOf(reference, { index }), text)
+}
+
 /** Throws TemplateError if the path has `[index]` and there is no item. */
-function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
+function pathOf({ path, text }: WithPath, { index }: Pick<Scope, 'index'>): readonly string[] {
   const filled = pathAt(path, index)
   if (filled === null) throw outsideForEach(text)
   return filled

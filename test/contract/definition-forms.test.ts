@@ -9,6 +9,7 @@ import { withFilesAsText, parseParams } from '../../src/contract/tool-params.ts'
 import { resolve, type Scope } from '../../src/policy/templates.ts'
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 import { cpuMilliseconds } from '../policy/cpu-time.ts'
+import { builtinsAt } from '../policy/template-scope.ts'
 
 /*
  * References to outputs and inputs of a known form, the types of parameters, and the law that the check of a definition
@@ -341,7 +342,7 @@ describe('the law of the check', () => {
       fc.property(params, given, output, (params, inputs, { either, more }) => {
         const issues = check({ params })
         const outputs: JsonObject = { total: 1, either, issues: [{ more }] }
-        const scope: Scope = { inputs, step: () => outputs, today: 'T', yesterday: 'Y', now: 'N' }
+        const scope: Scope = { inputs, step: () => outputs, builtins: builtinsAt('2026-03-01') }
         const parsed = parseParams(list, resolve(params, scope).value as JsonObject)
         if (issues.length > 0) {
           counts.refused += 1
@@ -375,9 +376,7 @@ const filled = (tool: string, params: JsonObject) =>
   resolve(withFilesAsText(getTool(tool) as ToolDeclaration, params), {
     inputs: { uploaded_files: files },
     step: () => undefined,
-    today: '',
-    yesterday: '',
-    now: '',
+    builtins: builtinsAt('2026-03-01'),
   }).value
 
 describe('the files of a run as a whole parameter', () => {

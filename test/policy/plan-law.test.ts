@@ -37,6 +37,7 @@ import {
   type Known,
   type World,
 } from './plan-runs.ts'
+import { builtinsAt } from './template-scope.ts'
 
 /* Tool policies over the parameters of arbitraries.ts: every limit, with every reading that a plan can check. */
 
@@ -91,7 +92,7 @@ const limitsOf = (tool: string): LimitedParams => limits[tool.length % 3] ?? {}
 
 /** null for a call that fails before any decision, for example because a text contains an input that was not given. */
 function resolvedOrNull(params: JsonObject, inputs: JsonObject): Json | null {
-  const scope: Scope = { inputs, step: () => undefined, today: 'T', yesterday: 'Y', now: 'N' }
+  const scope: Scope = { inputs, step: () => undefined, builtins: builtinsAt('2026-03-01') }
   try {
     return resolve(params, scope).value
   } catch (error) {

@@ -19,6 +19,7 @@ import {
   unionLabels,
 } from '../../src/policy/types.ts'
 import { isWanted, whenParts } from '../../src/policy/when.ts'
+import { builtinsAt } from './template-scope.ts'
 
 /* Plans, and runs of them with the unknown parts filled in. The law of plan analysis compares the two. */
 
@@ -58,6 +59,7 @@ const stepBody = fc.record({
   }),
   onError: fc.option(fc.constant('continue' as const), { nil: undefined, freq: 4 }),
   bringsOwnLabels: fc.boolean(),
+  skipsWithOthers: fc.boolean(),
   callsNothing: fc.constantFrom(false, false, false, false, 'waits' as const, 'computes' as const),
 })
 
@@ -147,6 +149,7 @@ function run(
 ) {
   const verdicts = new Map<string, Actual>()
   const outputs = new Map<string, Json>()
+  const skipped = new Set<string>()
   const carried = new Map<string, Label[]>(
     [...filled.inputLabels].map(([name, own]) => [inputSource(name), own]),
   )
@@ -164,12 +167,14 @@ function run(
       labelledInputs: filled.inputLabels,
       step: (id: string) => outputs.get(id),
       itemSources,
-      today: '2026-01-02',
-      yesterday: '2026-01-01',
-      now: '2026-01-02T00:00:00.000Z',
+      builtins: builtinsAt('2026-01-02'),
       ...item,
     })
-    const list = step.forEach === undefined ? null : resolve(step.forEach, scope()).value
+    const isPassedOver =
+      step.skipsWithOthers === true &&
+      step.dependsOn.length > 0 &&
+      step.dependsOn.every((id) => skipped.has(id))
+    const list = step.forEach === undefined ? null : isPassedOver ? [] : resolve(step.forEach, scope()).value
     if (step.forEach !== undefined && !Array.isArray(list)) return verdicts
     const computed: Json[] = []
     const items = list === null ? [scope()] : (list as Json[]).map((item, at) => scope({ item, index: at }))
@@ -178,7 +183,7 @@ function run(
     let ran = false
     const matching = new Set<string>()
     const asked = new Set<string>()
-    for (const each of items) {
+    for (const each of isPassedOver ? [] : items) {
       if (step.when !== undefined) {
         let isOn: boolean
         try {
@@ -213,6 +218,7 @@ function run(
       for (const { id } of judged.matchedRules) asked.add(id)
       added = unionLabels(added, addedLabels(policy, call))
     }
+    if (!ran && (isPassedOver || items.length > 0)) skipped.add(step.id)
     verdicts.set(step.id, { verdict: strictest, labels: inputLabels, matching, asked })
     const completed = ran && !(step.onError === 'continue' && filled.fails[index] === true)
     const output = step.isComputed === true ? (list === null ? computed[0] : computed) : filled.outputs[index]

@@ -13,6 +13,7 @@ import { compileLimits, type Restrictions } from '../../src/policy/tool-limits.t
 import type { Json, Verdict, JsonObject } from '../../src/policy/types.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
 import { rule, leak, outside, read, send, analyze, sent } from './plan-steps.ts'
+import { builtinsAt } from './template-scope.ts'
 
 test('if some conditions certainly hold and one may hold, the rule only may match, in any order', () => {
   const certain: ParamCondition = { param: 'to', operator: 'equals', value: 'a@acme.com' }
@@ -122,7 +123,7 @@ describe('parameters', () => {
 
   test('built-in values are texts, known once they are given', () => {
     const dated = rule('d', 'deny', { params: [{ param: 'to', operator: 'equals', value: '2026-03-01' }] })
-    const builtins = { today: '2026-03-01', yesterday: '2026-02-28', now: 'now' }
+    const builtins = builtinsAt('2026-03-01')
     expect(sent({ params: { to: '{{today}}' } }, [dated])?.certainty).toBe('possible')
     expect(sent({ params: { to: '{{today}}' } }, [dated], { builtins })?.certainty).toBe('definite')
   })

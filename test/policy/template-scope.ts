@@ -1,5 +1,16 @@
+import { builtinsOf, type Builtins } from '../../src/policy/builtins.ts'
 import type { Scope } from '../../src/policy/templates.ts'
 import type { Json } from '../../src/policy/types.ts'
+
+/** What a run that starts at this time reads. */
+export const builtinsAt = (startedAt: string, timeZone = 'UTC'): Builtins =>
+  builtinsOf({
+    id: 'run_1',
+    requesterEmail: 'ana@acme.com',
+    workflowName: 'report',
+    startedAt: new Date(startedAt),
+    timeZone,
+  })
 
 /* The inputs and outputs that templates of the tests refer to. */
 
@@ -31,7 +42,5 @@ export const scope: Scope = {
     uploaded_files: [{ name: 'a.pdf', text: 'PDF' }],
   },
   step: (id) => (Object.hasOwn(outputs, id) ? outputs[id] : undefined),
-  today: '2026-03-01',
-  yesterday: '2026-02-28',
-  now: '2026-03-01T00:00:00.000Z',
+  builtins: builtinsAt('2026-03-01T00:00:00.000Z'),
 }

@@ -1,3 +1,4 @@
+import { datesOf } from '../../src/policy/builtins.ts'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { Budget } from '../../src/policy/budget.ts'
@@ -5,7 +6,6 @@ import {
   TemplateError,
   resolve,
   valueAt,
-  builtins,
   references,
   mostResolvedText,
   type Scope,
@@ -215,7 +215,8 @@ describe('references', () => {
   })
 
   test.each([
-    ...['{{}}', '{{ }}', '{{a b}}', '{{input}}', '{{steps}}', '{{step.result}}', '{{steps.a.status}}'],
+    ...['{{}}', '{{ }}', '{{a b}}', '{{input}}', '{{steps}}', '{{step.result}}', '{{steps.a.status.x}}'],
+    ...['{{run.name}}', '{{workflow.id}}', '{{run.requester}}'],
     ...['{{a.output.}}', '{{today.x}}', '{{{{a}}', '{{unclosed', '{{"unclosed}}'],
     ...['{{"a" "b"}}', `{{"a'}}`],
   ])('%s is not a built-in value', (text) => {
@@ -258,12 +259,12 @@ describe('built-in values', () => {
       '2026-03-30T00:30:00.000+02:00',
     ],
   ])('%s in %s', (instant, zone, today, yesterday, now) => {
-    expect(builtins(new Date(instant), zone)).toEqual({ today, yesterday, now })
+    expect(datesOf(new Date(instant), zone)).toEqual({ today, yesterday, now })
     expect(new Date(now).toISOString()).toBe(instant)
   })
 
   test('an unknown time zone is an error', () => {
-    expect(() => builtins(new Date(0), 'Mars/Olympus')).toThrow(RangeError)
+    expect(() => datesOf(new Date(0), 'Mars/Olympus')).toThrow(RangeError)
   })
 })
 

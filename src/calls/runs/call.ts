@@ -1,7 +1,7 @@
 import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import { getTool } from '../../tools/index.ts'
 import { referencesOfStep } from '../../contract/definition-graph.ts'
-import type { WorkflowDefinition, WorkflowStep } from '../../contract/definition.ts'
+import { skipsWithOthers, type WorkflowDefinition, type WorkflowStep } from '../../contract/definition.ts'
 import { isOutcome, type EffectState, type Outcome, type StepStatus } from '../../contract/status.ts'
 import { readCallState } from '../../db/queries/runs.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -59,6 +59,8 @@ export interface DefinedCall {
    * call.
    */
   readonly stopped: 'over' | 'frozen' | null
+  /** All steps before it were skipped, and its definition says that it then is skipped too. */
+  readonly isPassedOver: boolean
   /** Loads of the call that did not finish (loading.ts). */
   readonly starts: number
   /** The first step that waits only for this step. */
@@ -246,6 +248,7 @@ function definedCall(run: RunSnapshot, version: FrozenVersion, key: EffectKey, n
     sealedBytes: now.sealed_bytes,
     itemCount: now.item_count,
     stopped: ended || now.cancelled ? 'over' : now.frozen ? 'frozen' : null,
+    isPassedOver: skipsWithOthers(definition, step) && areSkipped(dependsOn, now.dependencies ?? []),
     starts: now.starts,
     follower: version.followers.get(key.stepId) ?? null,
     isLast: version.last === key.stepId,
@@ -272,6 +275,10 @@ async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Pr
   }).execute(db)
   return rows[0] as Now
 }
+
+const areSkipped = (dependsOn: readonly string[], found: NonNullable<Now['dependencies']>): boolean =>
+  dependsOn.length > 0 &&
+  dependsOn.every((id) => found.find((row) => row.step_id === id)?.status === 'skipped')
 
 /** The result is in the order of `dependsOn`. Throws NotReady if a dependency does not let the call run. */
 function labelsOf(
@@ -322,7 +329,7 @@ function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[]
 
 function referenced(step: WorkflowStep): string[] {
   const ids = referencesOfStep(step).flatMap((reference) =>
-    reference.kind === 'step' ? [reference.stepId] : [],
+    reference.kind === 'step' && reference.of === 'output' ? [reference.stepId] : [],
   )
   return [...new Set(ids)]
 }

@@ -51,7 +51,9 @@ export async function expandStep(
   const key = { runId, stepId, itemIndex: -1 }
   const defined = await readDefinedCall(context, key)
   const counted =
-    defined.stopped === null ? await countItems(context, defined, signal) : { count: 0, error: null }
+    defined.stopped === null && !defined.isPassedOver
+      ? await countItems(context, defined, signal)
+      : { count: 0, error: null }
   return context.combiner.run(
     defined.run.organizationId,
     'step.expand',

@@ -1,12 +1,14 @@
 import { sql } from 'kysely'
-import { references, type Scope } from '../../policy/templates.ts'
+import { references, type Scope, type StepState } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
+import type { WorkflowDefinition, WorkflowStep } from '../../contract/definition.ts'
+import { isBadOutcome, outcomes } from '../../contract/status.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { mostCostOf } from '../../shared/json-size.ts'
 import type { RunSnapshot } from '../../governance/runs/values/run-snapshot.ts'
 import type { EffectKey } from '../../contract/ids.ts'
 import type { Permit } from '../../governance/limits/fair-share.ts'
-import { countCallStart } from '../../db/queries/runs.ts'
+import { countCallStart, readBadCalls, readStepStates } from '../../db/queries/runs.ts'
 import type { Db } from '../../db/schema/index.ts'
 import {
   readInputs,
@@ -40,6 +42,7 @@ interface Loader extends OutputReader {
 interface Load {
   readonly key: EffectKey
   readonly run: RunSnapshot
+  readonly definition: Pick<WorkflowDefinition, 'steps'>
   /** Steps whose outputs the templates name. */
   readonly sources: readonly string[]
   readonly templates: Json
@@ -138,9 +141,71 @@ async function costOf(context: Loader, what: Load): Promise<number> {
 }
 
 /** If the parameters are stored already, loads no inputs or outputs. */
-async function scopeOf(context: Loader, { run, sources, sealedBytes }: Load): Promise<Scope> {
-  if (sealedBytes !== null) return { inputs: {}, ...run.builtins, step: () => undefined }
+async function scopeOf(
+  context: Loader,
+  { run, definition, sources, templates, sealedBytes }: Load,
+): Promise<Scope> {
+  if (sealedBytes !== null) return { inputs: {}, builtins: run.builtins, step: () => undefined }
   const inputs = run.inputs ?? (await readInputs(context, run.id))
-  const outputs = await readOutputs(context, run.id, sources)
-  return { inputs, labelledInputs: run.inputLabels, ...run.builtins, step: (id) => outputs.get(id) }
+  const outputs = await withOtherwise(
+    context.db,
+    run.id,
+    await readOutputs(context, run.id, sources),
+    definition.steps.filter(({ id, otherwise }) => otherwise !== undefined && sources.includes(id)),
+  )
+  const asked = statesIn(templates)
+  const states = asked.length === 0 ? null : await readStates(context.db, run.id, asked)
+  return {
+    inputs,
+    labelledInputs: run.inputLabels,
+    builtins: run.builtins,
+    step: (id) => outputs.get(id),
+    state: (id) => states?.get(id),
+  }
+}
+
+/** The steps whose status or approval the templates name. */
+export const statesIn = (templates: Json): string[] => [
+  ...new Set(
+    references(templates).flatMap((each) =>
+      each.kind === 'step' && each.of !== 'output' ? [each.stepId] : [],
+    ),
+  ),
+]
+
+async function readStates(
+  db: Db,
+  runId: string,
+  stepIds: readonly string[],
+): Promise<Map<string, StepState>> {
+  const { rows } = await readStepStates(runId, stepIds).execute(db)
+  return new Map(
+    rows.map(({ step_id, status, verdict, comment, by }) => [
+      step_id,
+      { status, approval: verdict === null ? null : { verdict, comment: comment ?? '', by } },
+    ]),
+  )
+}
+
+/** `otherwise` stands in for the output of a step, or of an item, that ended badly. */
+async function withOtherwise(
+  db: Db,
+  runId: string,
+  outputs: ReadonlyMap<string, Json>,
+  steps: readonly Pick<WorkflowStep, 'id' | 'otherwise'>[],
+): Promise<ReadonlyMap<string, Json>> {
+  if (steps.length === 0) return outputs
+  const ids = steps.map(({ id }) => id)
+  const { rows } = await readBadCalls(runId, ids, outcomes.filter(isBadOutcome)).execute(db)
+  const changed = new Map<string, Json>(outputs)
+  for (const { id, otherwise = null } of steps) {
+    const output = outputs.get(id)
+    const items = Array.isArray(output) ? [...(output as readonly Json[])] : null
+    for (const { item_index: index } of rows.filter(({ step_id }) => step_id === id))
+      if (index < 0 || items === null) changed.set(id, otherwise)
+      else items[index] = otherwise
+    if (items !== null && !rows.some((row) => row.step_id === id && row.item_index < 0))
+      changed.set(id, items)
+  }
+  return changed
 }

@@ -5,7 +5,7 @@ import type { StepError } from '../../db/schema/runs.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ResolvedCall, DefinedCall } from './call.ts'
 import { itemsOf } from './items.ts'
-import { load, mostParamText, type Loaded } from './loading.ts'
+import { load, mostParamText, statesIn, type Loaded } from './loading.ts'
 import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
 import {
   effectiveParams,
@@ -68,12 +68,14 @@ export async function prepareNext(
   output: string,
 ): Promise<ResolvedCall | null> {
   const { run, sources, labels } = defined
-  if (run.inputs === null || labels.length > mostLabels) return null
+  if (run.inputs === null || labels.length > mostLabels || statesIn(templatesOf(defined)).length > 0)
+    return null
   const named = references(templatesOf(defined)).length * (output.length + run.inputOctets)
   if (named > mostNextCharacters) return null
   const value = sources.length === 0 ? null : (JSON.parse(output) as Json)
   const step = (id: string): Json | undefined => (sources.includes(id) ? value : undefined)
-  const scope = { inputs: run.inputs, labelledInputs: run.inputLabels, ...run.builtins, step }
+  const { inputs, inputLabels: labelledInputs, builtins } = run
+  const scope = { inputs, labelledInputs, builtins, step }
   const op = await resolved(context, defined, tool, scope)
   return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
 }
@@ -117,7 +119,7 @@ async function resolved(
   try {
     const scope = scopeOf(defined, named)
     if (scope.item !== undefined) item = { item: shownItem(scope.item) }
-    wanted = defined.step.when === undefined || isWanted(defined.step.when, scope)
+    wanted = isToRun(defined, scope)
     if (wanted) stored = resolveParams(defined, scope)
   } catch (error) {
     const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
@@ -143,6 +145,9 @@ async function resolved(
     parsed,
   })
 }
+
+const isToRun = ({ step: { when }, isPassedOver }: DefinedCall, scope: Scope): boolean =>
+  !isPassedOver && (when === undefined || isWanted(when, scope))
 
 interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed'>> {
   readonly stored: SealedParams
@@ -191,8 +196,7 @@ export async function prepareNoCall(
   const make = (named: Scope): ResolvedNoCall | { readonly values: JsonObject } => {
     try {
       const scope = scopeOf(defined, named)
-      if (defined.step.when !== undefined && !isWanted(defined.step.when, scope))
-        return { ...empty, wanted: false }
+      if (!isToRun(defined, scope)) return { ...empty, wanted: false }
       return { values: resolve(valuesOf(defined.step), scope, mostParamText).value as JsonObject }
     } catch (error) {
       return failed('template_unresolved', error)

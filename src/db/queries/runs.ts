@@ -16,6 +16,43 @@ export const countCallStart = (given: {
     set starts = call_starts.starts + 1, started_at = clock_timestamp()
   returning starts`
 
+/** Calls, and items of a step, that ended with one of these outcomes. `item_index` is -1 for a step as a whole. */
+export const readBadCalls = (
+  runId: string,
+  stepIds: readonly string[],
+  bad: readonly string[],
+): RawBuilder<{ readonly step_id: string; readonly item_index: number }> => sql`
+  select step_id, item_index from effects
+  where run_id = ${runId} and step_id = any(${stepIds}::text[]) and state = any(${bad}::text[])
+  union
+  select step_id, -1 from run_steps
+  where run_id = ${runId} and step_id = any(${stepIds}::text[]) and status = any(${bad}::text[]) and item_count is null`
+
+/** `verdict` is null if no person was asked about the step. `by` is a mail address; null without a vote. */
+export const readStepStates = (
+  runId: string,
+  stepIds: readonly string[],
+): RawBuilder<{
+  readonly step_id: string
+  readonly status: string
+  readonly verdict: string | null
+  readonly comment: string | null
+  readonly by: string | null
+}> => sql`
+  select s.step_id, s.status, a.status as verdict, v.comment, v.email as by
+  from run_steps s
+  left join lateral (
+    select id, status from approvals
+    where run_id = s.run_id and step_id = s.step_id and item_index is null and superseded_by is null
+    order by created_at desc, id desc limit 1
+  ) a on true
+  left join lateral (
+    select votes.comment, users.email from approval_votes votes join users on users.id = votes.user_id
+    where votes.approval_id = a.id and (votes.decision = 'reject') = (a.status = 'rejected')
+    order by votes.at desc, users.email limit 1
+  ) v on true
+  where s.run_id = ${runId} and s.step_id = any(${stepIds}::text[]) and s.finished_at is not null`
+
 /** Calls of one step that wait for the same thing, or a run that waits as a whole. */
 export interface Waiting {
   readonly run_id: string

@@ -11,6 +11,7 @@ export const isReplacedBy = (workflowId: string, replacementId: string): RawBuil
 
 export interface CurrentVersion {
   readonly current_version: number
+  readonly name: string
   /** Saved by another person, and neither run nor replaced by this one. */
   readonly changed_in: number | null
 }
@@ -22,7 +23,7 @@ export const readCurrentVersion = (given: {
   readonly userId: string
   readonly version: number | null
 }): RawBuilder<CurrentVersion> => sql`
-  select w.current_version, (
+  select w.current_version, w.name, (
       select changed.version
       from (select v.version from workflow_versions v
             where v.workflow_id = w.id and v.version between 2 and coalesce(${given.version}::int, w.current_version)

@@ -1,3 +1,4 @@
+import type { WorkflowStep } from '../../contract/definition.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import { kindOf } from '../../steps/index.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
@@ -34,10 +35,16 @@ export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
       continueOnError: step.on_error === 'continue',
       timeoutSeconds,
       ...(isQuick ? { quick: true as const } : {}),
-      ...(step.for_each !== undefined && isShort ? { itemsAtOnce: shortItemsAtOnce } : {}),
+      ...itemsAtOnce(step, isShort),
       summary: cutToBytes(step.summary || title, mostSummaryBytes),
     }
   })
+}
+
+function itemsAtOnce({ for_each, parallel }: WorkflowStep, isShort: boolean): Partial<SkeletonStep> {
+  if (for_each === undefined) return {}
+  if (parallel !== undefined) return { itemsAtOnce: parallel, keepsPlace: true }
+  return isShort ? { itemsAtOnce: shortItemsAtOnce } : {}
 }
 
 /** Cuts a text to at most this many bytes in UTF-8. A text that was cut ends with `…`. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
 import { calendarIdOf } from '../../policy/readers/google-links.ts'
-import { builtins, isTimeZone } from '../../policy/builtins.ts'
+import { datesOf, isTimeZone } from '../../policy/builtins.ts'
 import {
   invalidParams,
   StateChanged,
@@ -196,7 +196,7 @@ const day = 86_400_000
 const firstHour = '10:00:00'
 
 const localAt = (instant: number, timeZone: string): string =>
-  builtins(new Date(instant), timeZone).now.slice(0, 19)
+  datesOf(new Date(instant), timeZone).now.slice(0, 19)
 
 /** If the local time comes twice, the first instant; if clocks skip it, later by the length of the change. */
 function instantOf(local: string, timeZone: string): number {

@@ -8,8 +8,9 @@ import type { Turns } from './turns.ts'
 const windowSize = 50
 
 /**
- * Each item in progress has a place. An item that waits for a person needs none. One that waits for a slot of
- * its run keeps its place, since without a slot no other item could continue.
+ * Each item in progress has a place. An item that waits for a person needs none, unless the step says so
+ * (`keepsPlace`). One that waits for a slot of its run keeps its place, since without a slot no other item could
+ * continue.
  */
 export class Window {
   readonly #places = new Set<string>()

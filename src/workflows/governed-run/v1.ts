@@ -205,7 +205,8 @@ class Run {
     this.#open += 1
     const key = wakeKey(step.id, itemIndex)
     let waiting: WaitReason | undefined = this.#history.takeWaiting(key)
-    if (waiting?.kind === 'slot') window?.enter(key)
+    const keepsPlace = (kind: WaitReason['kind']): boolean => kind === 'slot' || step.keepsPlace === true
+    if (waiting !== undefined && keepsPlace(waiting.kind)) window?.enter(key)
     let seen = noWakeUps
     let since = 0
     const isLocal = step.quick === true
@@ -225,7 +226,7 @@ class Run {
           if (result.kind === 'ended') return result.outcome
           waiting = result
         }
-        if (waiting.kind !== 'slot') window?.leave(key)
+        if (!keepsPlace(waiting.kind)) window?.leave(key)
         await this.#waitingCalls.until(key, waiting, seen)
         waiting = undefined
       }

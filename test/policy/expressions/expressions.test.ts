@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { references } from '../../../src/policy/template-syntax.ts'
 import { resolve, TemplateError, type Scope } from '../../../src/policy/templates.ts'
 import type { Json } from '../../../src/policy/types.ts'
+import { builtinsAt } from '../template-scope.ts'
 
 const scope: Scope = {
   inputs: {
@@ -17,9 +18,7 @@ const scope: Scope = {
     'a-b': 7,
   },
   step: (id) => ({ read: { text: ' hi ', items: [1, 2, 3] }, skipped: null })[id],
-  today: '2026-03-27',
-  yesterday: '2026-03-26',
-  now: '2026-03-27T09:30:00.000+01:00',
+  builtins: builtinsAt('2026-03-27T08:30:00.000Z', 'Europe/Berlin'),
 }
 
 const valueOf = (expression: string): Json => resolve(`{{ ${expression} }}`, scope).value

@@ -102,7 +102,9 @@ async function finish(context: Finishing, runId: string, stepId: string): Promis
     const states = await readStates(context.db, runId, stepId)
     const step = await readStep(context, runId, stepId)
     if (step.finished_at !== null) return
-    const status = stepOutcome(states, step.item_count ?? 0, spec.step.on_error === 'continue')
+    const status = spec.isPassedOver
+      ? 'skipped'
+      : stepOutcome(states, step.item_count ?? 0, spec.step.on_error === 'continue')
     const error = await errorOf(context.db, runId, stepId, status)
     const labels = await labelsOf(context.db, runId, stepId, spec.labels)
     const items = states.reduce((sum, { count }) => sum + count, 0)

@@ -6,7 +6,7 @@ import type { ToolDeclaration } from '../../../tools/kit/tool.ts'
 import type { ChangingRuns, ReadingRuns, UnsealingRuns } from '../../context.ts'
 import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
 import type { EventData } from '../../../contract/webhook-events.ts'
-import { runEnded, type RunStatus } from '../../../contract/status.ts'
+import { isBadOutcome, outcomes, runEnded, type RunStatus } from '../../../contract/status.ts'
 import type { RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
 import { references, resolve, type Scope } from '../../../policy/templates.ts'
 import type { Json } from '../../../policy/types.ts'
@@ -254,10 +254,12 @@ async function resolveResult(context: UnsealingRuns, run: RunSnapshot, signal: A
       return failed(error)
     }
   }
-  const stepIds = references(templates).flatMap((each) => (each.kind === 'step' ? [each.stepId] : []))
+  const stepIds = references(templates).flatMap((each) =>
+    each.kind === 'step' && each.of === 'output' ? [each.stepId] : [],
+  )
   const key = { runId: run.id, stepId: resultStepId, itemIndex: -1 }
   const starts = await readStarts(context.db, key)
-  const what = { key, run, sources: [...new Set(stepIds)], templates, starts, sealedBytes: null }
+  const what = { key, run, definition, sources: [...new Set(stepIds)], templates, starts, sealedBytes: null }
   try {
     const { value, permit } = await load(context, what, signal, resolved)
     permit.release()
@@ -281,13 +283,25 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
   expired: 'expired',
 }
 
+const mostNamed = 5
+
+/** Also names the steps that ended badly and let the run go on. */
+function completedReason(steps: readonly EndedStep[]): string {
+  const bad = steps.filter(({ status }) => outcomes.filter(isBadOutcome).some((each) => each === status))
+  if (bad.length === 0) return 'every step has ended'
+  const sorted = bad.toSorted((a, b) => (a.step_id < b.step_id ? -1 : 1))
+  const named = sorted.slice(0, mostNamed).map(({ step_id, status }) => `\`${step_id}\` (${status})`)
+  const more = bad.length > mostNamed ? ` and ${bad.length - mostNamed} more` : ''
+  return `every step has ended; the run went on after ${named.join(', ')}${more}`
+}
+
 /** For a `for_each` step, also names the first item that ended with the status of the run. */
 export async function whyEnded(
   tx: ChainTx,
   { runId, status, stepId }: FinishInput,
   steps: readonly EndedStep[],
 ): Promise<WhyEnded> {
-  if (status === 'completed') return { reason: 'every step has ended', cause: {} }
+  if (status === 'completed') return { reason: completedReason(steps), cause: {} }
   if (stepId === undefined) return { reason: `the run ${status}`, cause: { error_code: status } }
   const step = steps.find((each) => each.step_id === stepId)
   const what = step?.error?.message ?? status

@@ -5,7 +5,7 @@ import { interpreterVersion } from '../../../contract/messages.ts'
 import type { Context, ChangingRuns } from '../../context.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
-import { builtins } from '../../../policy/templates.ts'
+import { builtinsOf } from '../../../policy/builtins.ts'
 import { unionLabels, type Label } from '../../../policy/types.ts'
 import { hashOf } from '../../../shared/canonical-json.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -57,6 +57,7 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
   readonly inputHash: string
   readonly runId: string
   readonly versionNumber: number
+  readonly workflowName: string
   /** The version of another person's change that the caller has not run before; null if there is none. */
   readonly changedIn: number | null
   readonly frozen: FrozenVersion
@@ -71,7 +72,7 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
  */
 export async function acceptRun(context: ChangingRuns, request: AcceptRequest): Promise<{ runId: string }> {
   const { caller } = request
-  const { current, changedIn } = await findVersion(context.db, request)
+  const { current, changedIn, workflowName } = await findVersion(context.db, request)
   const versionNumber = request.version ?? current
   const frozen = await readVersion(context, request.workflowId, versionNumber)
   const given = await givenInputs(context, caller, frozen, request)
@@ -83,6 +84,7 @@ export async function acceptRun(context: ChangingRuns, request: AcceptRequest): 
     inputHash: hashOf(given.given),
     runId,
     versionNumber,
+    workflowName,
     changedIn,
     frozen,
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
@@ -126,7 +128,13 @@ async function acceptUnderLock(
     labels: request.labels,
     requester: { userId: request.caller.userId, role, email: request.caller.email },
     authorRoles: request.frozen.rolesOf,
-    builtins: builtins(tx.now, request.timeZone),
+    builtins: builtinsOf({
+      id: request.runId,
+      requesterEmail: request.caller.email,
+      workflowName: request.workflowName,
+      startedAt: tx.now,
+      timeZone: request.timeZone,
+    }),
   }
   const planned = planRun(tx.policy, context.config.tools, wanted)
   if (planned.analysis.definitelyDenied)

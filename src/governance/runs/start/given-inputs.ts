@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
+import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { checkInputs, type CheckedInputs } from '../../../contract/definition-check.ts'
 import { isObject, type Issue } from '../../../contract/json.ts'
 import type { Unsealing } from '../../context.ts'
@@ -91,7 +92,7 @@ export async function givenInputs(
   const files = await readRunFiles(context, caller.organizationId, request.files ?? [])
   const inputs = files === null ? declared : { ...declared, [filesInput]: files.value }
   const labels = {
-    ...labelsOf(inputLabels, referred),
+    ...labelsOf(withDeclared(definition, inputLabels, checked as CheckedInputs), referred),
     ...(files === null ? {} : { [filesInput]: files.labels }),
   }
   refuse(moreThanCarried(labels))
@@ -152,7 +153,10 @@ function referenceOf(name: string, value: JsonObject): Reference | string {
   if (path.length > 1_000) return '`path` has more than 1,000 characters'
   // `path` is parsed as the end of a template path. Example: `rows[0]` is parsed as `{{step.output.rows[0]}}`.
   const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
-  const segments = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
+  const segments =
+    typeof read === 'object' && read.kind === 'step' && read.of === 'output'
+      ? pathAt(read.path, undefined)
+      : null
   if (segments === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'
   return { name, runId, stepId, path: segments }
 }
@@ -247,6 +251,21 @@ function hasMoreValues(value: Json): boolean {
     if (typeof each === 'object' && each !== null) for (const child of Object.values(each)) open.push(child)
   }
   return false
+}
+
+/** Those that the definition declares for the input, and those that this start names. */
+function withDeclared(
+  { inputs: declarations = {} }: Pick<WorkflowDefinition, 'inputs'>,
+  given: Readonly<Record<string, readonly Label[]>>,
+  { inputs, areComplete }: CheckedInputs,
+): Readonly<Record<string, readonly Label[]>> {
+  const declared = Object.entries(declarations).filter(
+    ([name, { labels }]) => labels !== undefined && (!areComplete || Object.hasOwn(inputs, name)),
+  )
+  const all = declared.map(
+    ([name, { labels }]) => [name, unionLabels(labels ?? [], given[name] ?? [])] as const,
+  )
+  return { ...given, ...Object.fromEntries(all) }
 }
 
 function labelsOf(

@@ -1,5 +1,5 @@
 import { getTool } from '../../../tools/index.ts'
-import type { WorkflowDefinition } from '../../../contract/definition.ts'
+import { skipsWithOthers, type WorkflowDefinition } from '../../../contract/definition.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { analyzePlan, type PlanAnalysis } from '../../../policy/plan.ts'
 import type { Builtins } from '../../../policy/builtins.ts'
@@ -85,6 +85,7 @@ export function planOf(
       when,
       forEach,
       onError,
+      skipsWithOthers: skipsWithOthers(definition, step),
     }
   })
   return { steps, ...known }

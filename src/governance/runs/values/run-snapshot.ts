@@ -1,8 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { LabelSource } from '../../../db/schema/runs.ts'
-import { builtins } from '../../../policy/templates.ts'
-import type { Builtins } from '../../../policy/builtins.ts'
+import { builtinsOf, type Builtins } from '../../../policy/builtins.ts'
 import type { JsonObject } from '../../../policy/types.ts'
 import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.ts'
 import { inputsBinding } from '../../sealing/bindings.ts'
@@ -23,9 +22,9 @@ export interface RunSnapshot {
   /** Bytes. */
   readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
-  /** `today`, `yesterday` and `now` in the run's time zone, at the time when the run was accepted. */
   /** An IANA name. */
   readonly timeZone: string
+  /** From the time when the run was accepted; the name of the workflow is from the time when this was read. */
   readonly builtins: Builtins
 }
 
@@ -77,9 +76,11 @@ export async function readRunSnapshot(
   const octets = sql<number>`coalesce(octet_length(inputs_sealed), 0)`
   const row = await db
     .selectFrom('runs')
+    .innerJoin('workflows', 'workflows.id', 'runs.workflow_id')
     .select([
-      'id',
-      'organization_id',
+      'runs.id',
+      'runs.organization_id',
+      'workflows.name',
       'workflow_id',
       'workflow_version',
       'requested_by',
@@ -87,11 +88,11 @@ export async function readRunSnapshot(
       'requester_email',
       'input_labels',
       'time_zone',
-      'created_at',
+      'runs.created_at',
       octets.as('octets'),
       sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
     ])
-    .where('id', '=', runId)
+    .where('runs.id', '=', runId)
     .executeTakeFirst()
   if (row === undefined) throw new UnknownRun(runId)
   const run: RunSnapshot = {
@@ -106,7 +107,13 @@ export async function readRunSnapshot(
     inputOctets: row.octets,
     inputLabels: new Map(Object.entries(row.input_labels)),
     timeZone: row.time_zone,
-    builtins: builtins(row.created_at, row.time_zone),
+    builtins: builtinsOf({
+      id: row.id,
+      requesterEmail: row.requester_email,
+      workflowName: row.name,
+      startedAt: row.created_at,
+      timeZone: row.time_zone,
+    }),
   }
   snapshots.set(runId, run, counted(heapBytes(run)))
   return run

@@ -27,13 +27,13 @@ export async function findVersion(
     readonly workflowId: string
     readonly version?: number | undefined
   },
-): Promise<{ readonly current: number; readonly changedIn: number | null }> {
+): Promise<{ readonly current: number; readonly changedIn: number | null; readonly workflowName: string }> {
   const { organizationId, userId } = caller
   const wanted = { workflowId, organizationId, userId, version: version ?? null }
   const { rows } = await readCurrentVersion(wanted).execute(db)
   const [row] = rows
   if (row === undefined) throw notFound('workflow', workflowId)
-  return { current: row.current_version, changedIn: row.changed_in }
+  return { current: row.current_version, changedIn: row.changed_in, workflowName: row.name }
 }
 
 export async function readChange(

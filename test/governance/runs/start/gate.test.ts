@@ -11,7 +11,7 @@ import type { WorkflowDefinition } from '../../../../src/contract/definition.ts'
 import { gateOf, possibleReasons, type RunGate } from '../../../../src/governance/runs/start/gate.ts'
 import { planRun, type WantedRun } from '../../../../src/governance/runs/start/plan-run.ts'
 import { compilePolicy } from '../../../support/compile.ts'
-import { builtins } from '../../../../src/policy/templates.ts'
+import { builtinsOf } from '../../../../src/policy/builtins.ts'
 import { compileToolAccess } from '../../../../src/policy/tool-access.ts'
 import type { Json, JsonObject, RiskLevel } from '../../../../src/policy/types.ts'
 
@@ -346,7 +346,9 @@ function wanted(body: WorkflowDefinition, { v, w, labels, startsAt }: Filling, k
     areInputsComplete: isRun || known === 'all but the date',
     labels: Object.fromEntries(labelled),
     requester: { userId: 'usr_1', role: 'member', email: 'a@acme.com' },
-    builtins: isRun ? builtins(startsAt, 'UTC') : undefined,
+    builtins: isRun
+      ? builtinsOf({ id: 'run_1', requesterEmail: 'a@acme.com', workflowName: 'w', startedAt: startsAt, timeZone: 'UTC' })
+      : undefined,
   }
 }
 type Known = 'none' | 'one' | 'all but the date' | 'all'
