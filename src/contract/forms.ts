@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { isTemplate, parseText, type Template } from '../policy/template-syntax.ts'
 import { operatorHint, placeOfItem, type Segment, type WithPath } from '../policy/reference.ts'
-import type { Json } from '../policy/types.ts'
+import type { Json, JsonObject } from '../policy/types.ts'
 
 /** The possible values at one position, as a part of JSON Schema. `true` means any value. */
 export type Form = true | FormObject
@@ -27,6 +27,15 @@ export const inputTypes = ['string', 'number', 'boolean', 'array', 'object'] as 
 export const inputForm = (type: JsonType): Form => ({ type })
 export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
+
+/** The form of an output whose fields depend on the parameters of the step. */
+export function outputFormFor(tool: ToolDeclaration, params: JsonObject): Form {
+  const form = outputForm(tool)
+  if (form === true || tool.formOf === undefined) return form
+  const properties = Object.entries({ ...form.properties, ...tool.formOf(params) })
+  const known = properties.flatMap(([name, each]) => (each === null ? [] : [[name, each] as const]))
+  return { ...form, properties: Object.fromEntries(known) }
+}
 
 /** A value with more forms counts as any value, because each reference to it is looked up in all of them. */
 const mostOptions = 100

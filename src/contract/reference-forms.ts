@@ -44,7 +44,8 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   let depth = 0
   const outputOf = (step: WorkflowStep): Form => {
     const kind = kindOf(step)
-    const shared = step.tool === undefined ? undefined : ofTools.get(step.tool)
+    const tool = step.tool === undefined || catalog.get(step.tool)?.formOf ? undefined : step.tool
+    const shared = tool === undefined ? undefined : ofTools.get(tool)
     if (shared !== undefined) return shared
     if (depth >= mostComputed) return true
     depth += 1
@@ -52,7 +53,7 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
       formOf(template, known, itemForm(step, known, true)),
     )
     depth -= 1
-    if (step.tool !== undefined) ofTools.set(step.tool, made)
+    if (tool !== undefined) ofTools.set(tool, made)
     return made
   }
   const get = (id: string): KnownStep | undefined => {

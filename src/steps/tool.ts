@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { checkParams } from '../contract/definition-params.ts'
 import { withFilesAsText } from '../contract/tool-params.ts'
-import { outputForm, type Form } from '../contract/forms.ts'
+import { outputFormFor, type Form } from '../contract/forms.ts'
 import { jsonObject } from '../contract/json.ts'
 import { nearestNames } from '../policy/tool-names.ts'
 import { textField } from '../policy/text.ts'
@@ -41,9 +41,9 @@ export const tool = defineKind({
       message,
     }))
   },
-  output({ tool: name = '' }, catalog): Form {
+  output({ tool: name = '', params = {} }, catalog): Form {
     const called = catalog.get(name)
-    return called === undefined ? true : outputForm(called)
+    return called === undefined ? true : outputFormFor(called, params)
   },
   plan({ tool: name = '', params: written = {} }, { catalog, destinationOf, takesResults }) {
     const called = catalog.get(name)

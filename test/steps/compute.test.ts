@@ -41,3 +41,25 @@ describe('a step is refused', () => {
     expect(issuesOfSteps([{ id: 'values', ...step }])[0]).toMatch(issue)
   })
 })
+
+test('the fields of a model’s answer are known', () => {
+  const output = {
+    type: 'object',
+    properties: { amount: { type: 'number' }, tags: { type: 'array', items: { type: 'string' } } },
+  }
+  const model = (params: object) => ({
+    id: 'model',
+    tool: 'llm_generate',
+    params: { prompt: 'p', ...params },
+  })
+  const use = (text: string) => ({ id: 'use', compute: { a: text } })
+  expect(
+    issuesOfSteps([model({ output }), use('{{ model.output.data.amount + size(model.output.data.tags) }}')]),
+  ).toEqual([])
+  expect(issuesOfSteps([model({ output }), use('{{model.output.data.sum}}')])[0]).toContain(
+    '`data` has no `sum` (it has `amount`, `tags`)',
+  )
+  expect(issuesOfSteps([model({}), use('{{model.output.data.sum}}')])[0]).toContain(
+    'the output of step `model` has no `data`',
+  )
+})

@@ -15,9 +15,11 @@ import {
 } from '../governance/runs/engine-fixture.ts'
 import { auditOf } from '../governance/support.ts'
 import { createToolActivities } from '../../src/activities/attempt.ts'
-import type { ToolContext } from '../../src/tools/kit/executor.ts'
+import type { ToolContext, ToolError } from '../../src/tools/kit/executor.ts'
+import { parseParams } from '../../src/contract/tool-params.ts'
+import { getTool } from '../../src/tools/index.ts'
 import { withNewName } from '../../src/tools/llm/run.ts'
-import { mostTimeoutSeconds } from '../../src/tools/kit/tool.ts'
+import { mostTimeoutSeconds, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
 import { connect } from '../../src/governance/connections/connections.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
@@ -228,6 +230,85 @@ test('the library writes nothing, and takes nothing from the environment', async
     delete process.env['ANTHROPIC_API_KEY']
     jest.restoreAllMocks()
   }
+})
+
+describe('an answer with fields', () => {
+  const output = {
+    type: 'object',
+    properties: {
+      amount: { type: 'number' },
+      kind: { type: 'string', enum: ['food', 'travel'] },
+      note: { type: 'string', description: 'if there is one' },
+    },
+    required: ['amount', 'kind'],
+  }
+  const params = { prompt: 'lunch, 23.40', output }
+  const bodies = () => service.scripted.arrived.map(({ body }) => JSON.parse(body) as Record<string, unknown>)
+  /** Gives one text after the other. */
+  const answering = (provider: Provider, ...texts: string[]) => {
+    let next = 0
+    service.scripted.answer = () => answers[provider](texts[next++] ?? '')
+  }
+
+  test.each(every)('%s gets the schema, and gives `data`', async (provider) => {
+    answering(provider, '```json\n{"amount": 23.4, "kind": "food", "note": null}\n```')
+    const { output: given } = await service.run(credentialOf(provider), { ...params, system: 'be exact' })
+    expect(given).toMatchObject({ data: { amount: 23.4, kind: 'food', note: null } })
+    const schema = {
+      ...output,
+      properties: { ...output.properties, note: { ...output.properties.note, type: ['string', 'null'] } },
+      required: ['amount', 'kind', 'note'],
+      additionalProperties: false,
+    }
+    const [body] = bodies()
+    const native =
+      provider === 'anthropic'
+        ? { tools: [{ name: 'json', input_schema: schema }] }
+        : { response_format: { type: 'json_schema', json_schema: { schema } } }
+    expect(body).toMatchObject(native)
+    expect(JSON.stringify(body)).toContain(JSON.stringify(JSON.stringify(schema)).slice(1, -1))
+  })
+
+  test('that does not fit is asked again with the reason, and each answer costs', async () => {
+    const { reserved, over } = money()
+    answering(
+      'openai',
+      'Twenty-three euros.',
+      '{"amount": "23", "kind": "fun"}',
+      '{"amount": 23, "kind": "food"}',
+    )
+    const result = await service.run(credentialOf('openai'), params, over)
+    expect(result).toMatchObject({ output: { data: { amount: 23, kind: 'food' } }, cost: 0.00069 })
+    expect(reserved).toHaveLength(3)
+    const said = bodies().map(({ messages }) => (messages as { content: string }[]).at(-1)?.content)
+    expect(said[1]).toContain('it is not one JSON object')
+    expect(said[2]).toMatch(/`amount` must be a number.*`kind`/s)
+    expect(bodies()[2]?.['messages']).toHaveLength(4)
+  })
+
+  test('that does not fit three times fails with its text', async () => {
+    answering('openai', '{}', '{}', '{"amount": 1}')
+    const error = await rejection(service.run(credentialOf('openai'), params, money().over))
+    expect(error).toMatchObject({ code: 'llm_misfit', retryable: false, cost: 0.00069 })
+    expect((error as ToolError).detail).toEqual({ text: '{"amount": 1}' })
+    expect(String((error as Error).message)).not.toContain('"amount": 1')
+  })
+
+  test.each([
+    [{ type: 'string' }, /`output.type` must be object/],
+    [{ type: 'object', properties: {} }, /must name at least one field/],
+    [
+      { type: 'object', properties: { a: { type: 'string', pattern: '(a+)+' } } },
+      /`output.properties.a.pattern` is not taken here/,
+    ],
+    [{ type: 'object', properties: { a: { $ref: '#' } } }, /`output.properties.a.type` must be one of/],
+    [{ type: 'object', properties: { a: { type: 'array' } } }, /must be an object with a `type`/],
+    [{ type: 'object', properties: { a: { type: 'string', enum: [] } } }, /must be a list of 1 to 200 texts/],
+    [{ type: 'object', properties: { a: { type: 'string' } }, required: ['b'] }, /must be a list of names/],
+  ])('a schema that not all providers take is refused: %j', (schema, message) => {
+    const parsed = parseParams(getTool('llm_generate') as ToolDeclaration, { prompt: 'p', output: schema })
+    expect(JSON.stringify(parsed)).toMatch(message)
+  })
 })
 
 describe('the cost', () => {

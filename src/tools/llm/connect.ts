@@ -56,6 +56,7 @@ export const llm = defineIntegration<Credential>({
     llm_refused: ['caller', 'change the prompt'],
     llm_too_long: ['caller', 'shorten the prompt'],
     llm_no_text: ['caller', 'raise `max_tokens`, or change the prompt'],
+    llm_misfit: ['caller', 'change the prompt or `output`'],
     llm_no_price: ['installation', 'use another model, or ask the operator for a price'],
   },
 })

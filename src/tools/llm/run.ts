@@ -1,12 +1,14 @@
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { generateText, type LanguageModel } from 'ai'
+import { generateText, Output, type LanguageModel, type ModelMessage } from 'ai'
 import type { TokenPrice } from '../../shared/model-prices.ts'
 import type { Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { Service } from '../kit/exchange.ts'
 import { ToolError, type Bodies, type ServiceConnection, type ToolBody } from '../kit/executor.ts'
 import { watch } from '../kit/read-errors.ts'
 import { mostTimeoutSeconds } from '../kit/tool.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { readFields, strictSchema } from './fields.ts'
 import { tools } from './tools.ts'
 
 const noCredit = [
@@ -49,7 +51,7 @@ const addedTokens = 2_000
 
 interface Asked {
   readonly prompt: string
-  readonly system?: string | undefined
+  readonly system: string | undefined
 }
 
 interface Usage {
@@ -74,9 +76,13 @@ function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most:
 const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
   Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000
 
+const rounded = (cost: number): number => Math.round(cost * 1_000_000) / 1_000_000
+
 interface Asking {
   readonly model: string
-  readonly prompt: string
+  readonly messages: readonly ModelMessage[]
+  /** Null: the answer is text. */
+  readonly output: JsonObject | null
   readonly system: string | undefined
   readonly maxTokens: number
   readonly fetch: Fetch
@@ -96,12 +102,13 @@ interface Generated {
 /** The library repeats nothing, records nothing, and reads no environment variable. */
 async function generate(
   connection: Pick<ServiceConnection<'llm'>, 'credential' | 'base' | 'headers'>,
-  { model, prompt, system, maxTokens, fetch, signal }: Asking,
+  { model, messages, output, system, maxTokens, fetch, signal }: Asking,
 ): Promise<Generated> {
   const { text, response, usage } = await generateText({
     model: modelOf(connection, model, fetch),
     ...(system === undefined ? {} : { instructions: system }),
-    prompt,
+    messages: [...messages],
+    ...(output === null ? {} : { output: fieldsOutput(output) }),
     maxOutputTokens: maxTokens,
     maxRetries: 0,
     abortSignal: signal,
@@ -114,6 +121,12 @@ async function generate(
     usage: { input_tokens: tokens(usage.inputTokens), output_tokens: tokens(usage.outputTokens) },
   }
 }
+
+/** The text is read here, so that one that does not fit can be asked again. */
+const fieldsOutput = (output: JsonObject) => ({
+  ...Output.text(),
+  responseFormat: Promise.resolve({ type: 'json' as const, name: 'answer', schema: strictSchema(output) }),
+})
 
 function modelOf(
   { credential, base, headers }: Pick<ServiceConnection<'llm'>, 'credential' | 'base' | 'headers'>,
@@ -131,6 +144,7 @@ function modelOf(
     baseURL,
     headers: { ...headers },
     fetch,
+    supportsStructuredOutputs: true,
     ...(isOpenAi ? { transformRequestBody: withNewName } : {}),
   })(model)
 }
@@ -150,39 +164,69 @@ const exchangeMilliseconds = mostTimeoutSeconds * 1_000
 /** The longest text of a model has a few MB. */
 export const mostBytes = 8 * 1024 * 1024
 
+/** An answer that does not fit `output` is asked again so often. */
+const mostAgain = 2
+
 /**
- * Reserves the highest possible cost before a byte leaves. The tokens of a readable answer then decide. Without one,
- * the reserved cost stays, unless the service has certainly done no work.
+ * Reserves the highest possible cost of each request before its first byte leaves. The tokens of a readable answer then
+ * decide. Without one, the reserved cost stays, unless the service has certainly done no work.
  */
 const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
-  const { prompt, system, max_tokens: maxTokens = tools.llm_generate.defaults.max_tokens } = call.params
+  const { max_tokens: maxTokens = tools.llm_generate.defaults.max_tokens } = call.params
+  const output = (call.params.output ?? null) as JsonObject | null
+  const system = systemOf(call.params.system, output)
   const connection = await context.tools.connection(call, 'llm_generate', 'llm')
   const { credential } = connection
   const model = call.params.model ?? credential.model
   const price = context.tools.priceOf({ provider: credential.provider, model })
   if (price === null) throw noPrice()
-  const most = mostCost(price, { prompt, system }, maxTokens)
-  await context.reserve(most)
   const { signal } = context
   const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes, signal }
-  const watched = watch(connection.fetchWithin(bounds), llmErrors, () => connection.expired())
-  try {
-    const output = await generate(connection, {
-      model,
-      prompt,
-      system,
+  let messages: (ModelMessage & { readonly content: string })[] = [
+    { role: 'user', content: call.params.prompt },
+  ]
+  let spent = 0
+  for (let again = 0; ; again += 1) {
+    const most = mostCost(
+      price,
+      { prompt: messages.map(({ content }) => content).join(''), system },
       maxTokens,
-      fetch: watched.fetch,
-      signal,
+    )
+    await context.reserve(most)
+    const watched = watch(connection.fetchWithin(bounds), llmErrors, () => connection.expired())
+    const asking = { model, messages, output, system, maxTokens, fetch: watched.fetch, signal }
+    const answer = await generate(connection, asking).catch(async (error: unknown) => {
+      const read = await watched.errorOf(error, signal)
+      if (!(read instanceof ToolError)) throw read
+      throw read.withCost(rounded(spent + (watched.mayHaveWorked() ? most : 0)))
     })
-    const cost = costOf(price, output.usage, most)
-    if (output.text === '') throw noText(cost)
-    return { output, cost }
-  } catch (error) {
-    const read = await watched.errorOf(error, signal)
-    throw read instanceof ToolError && read !== error && watched.mayHaveWorked() ? read.withCost(most) : read
+    spent = rounded(spent + costOf(price, answer.usage, most))
+    if (answer.text === '') throw noText(spent)
+    if (output === null) return { output: answer, cost: spent }
+    const read = readFields(output, answer.text)
+    if ('data' in read) return { output: { ...answer, data: read.data }, cost: spent }
+    if (again === mostAgain) throw misfit(read.misfit, answer.text, spent)
+    const said = `Your answer cannot be used: ${read.misfit}. Answer again, with the whole object and nothing else.`
+    messages = [
+      ...messages.slice(0, 1),
+      { role: 'assistant', content: answer.text },
+      { role: 'user', content: said },
+    ]
   }
 }
+
+/** Some services and models do not know the schema of the request, so the instructions have it too. */
+const systemOf = (system: string | undefined, output: JsonObject | null): string | undefined =>
+  output === null
+    ? system
+    : `${system === undefined ? '' : `${system}\n\n`}Answer with one JSON object and nothing else. It fits this JSON Schema:\n${JSON.stringify(strictSchema(output))}`
+
+const misfit = (reason: string, text: string, cost: number): ToolError =>
+  new ToolError(
+    'llm_misfit',
+    `the model was asked ${mostAgain + 1} times, and its answer does not fit \`output\`: ${reason}`,
+    { cost, detail: { text } },
+  )
 
 const noPrice = (): ToolError =>
   new ToolError(

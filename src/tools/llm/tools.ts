@@ -1,5 +1,8 @@
 import { z } from 'zod'
-import { byName, defineTool } from '../kit/tool.ts'
+import type { Form } from '../../contract/forms.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { anyJson, byName, defineTool } from '../kit/tool.ts'
+import { outputSchema, strictSchema } from './fields.ts'
 
 const tokens = z.int().nullable()
 
@@ -20,14 +23,19 @@ export const tools = byName(
         .max(200_000)
         .optional()
         .describe('Maximum length of the answer in tokens; default 4096.'),
+      output: outputSchema.optional(),
     }),
     // Bounds the cost of a call that does not set `max_tokens`.
     defaults: { max_tokens: 4_096 },
     freeTexts: ['prompt', 'system'],
     output: z.strictObject({
       text: z.string(),
+      data: z.record(z.string(), anyJson).optional().describe('With `output`: the fields of the answer.'),
       model: z.string(),
       usage: z.strictObject({ input_tokens: tokens, output_tokens: tokens }),
+    }),
+    formOf: ({ output }) => ({
+      data: output === undefined ? null : (strictSchema(output as JsonObject) as Form),
     }),
     categories: [],
     risk: 'low',
