@@ -114,6 +114,8 @@ const definitions: Rows = [
   ['templates', count(mostReferences)],
   ['names on the way to one value, together', `${count(longestPath)} characters`],
   ['items of a `for_each`', numberAt('WorkflowStep.for_each.maxItems')],
+  ['`parallel`', numberAt('WorkflowStep.parallel.maximum')],
+  ['`labels` of an input', numberAt('WorkflowInput.labels.maxItems')],
   [
     'template of a `for_each` or a `when`',
     `${sameAt('WorkflowStep.for_each.maxLength', 'WorkflowStep.when.maxLength')} characters`,
