@@ -114,6 +114,8 @@ const definitions: Rows = [
   ['templates', count(mostReferences)],
   ['names on the way to one value, together', `${count(longestPath)} characters`],
   ['items of a `for_each`', numberAt('WorkflowStep.for_each.maxItems')],
+  ['`slug`', `${numberAt('WorkflowRequest.definition.slug.maxLength')} characters`],
+  ['`$schema`', `${numberAt('WorkflowRequest.definition.$schema.maxLength')} characters`],
   ['`parallel`', numberAt('WorkflowStep.parallel.maximum')],
   ['`labels` of an input', numberAt('WorkflowInput.labels.maxItems')],
   [

@@ -16,9 +16,11 @@ import {
   findStanding,
   refuseAbsent,
   requireOwnObjects,
+  withWorkflowId,
   type InnerObject,
 } from './subjects.ts'
 import { queryOf, refuseRepeated } from './query.ts'
+import { withPlaces } from './yaml-body.ts'
 import type { Call, GuardedRoute, Mounted, Needs } from './route.ts'
 
 /** What the checks read of a request, over HTTP or from a page of the console. */
@@ -55,12 +57,19 @@ export async function admitted<T>(
   const { context, identity, route } = arrived
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
-    const { call, rawBody } = await checked(arrived, entry)
+    let body: unknown
+    const noting = {
+      ...arrived,
+      sent: { ...arrived.sent, body: async (own: Entry) => (body = await arrived.sent.body(own)) },
+    }
+    const { call, rawBody } = await checked(noting, entry).catch((error: unknown) => {
+      throw withPlaces(error, body)
+    })
     // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their permit
     // back. A handler that begins to wait later calls `leaveShare`.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody).catch(async (error: unknown) => {
-      throw await sayWhomToAsk(context.db, call.caller.organizationId, error)
+      throw withPlaces(await sayWhomToAsk(context.db, call.caller.organizationId, error), rawBody)
     })
   } finally {
     entry.leave()
@@ -72,14 +81,14 @@ async function checked(
   entry: Entry,
 ): Promise<{ readonly call: Call; readonly rawBody: unknown }> {
   const { needs } = route
-  const { params, query, ip, requestId } = sent
+  const { query, ip, requestId } = sent
   const rawBody = await sent.body(entry)
   await entry.admit('small')
-  const naming = {
-    params,
-    organizationId:
-      organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, needs)),
-  }
+  const organizationId =
+    organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, needs))
+  const params =
+    needs.subject === 'workflow' ? await withWorkflowId(context.db, sent.params, organizationId) : sent.params
+  const naming = { params, organizationId }
   const inner = innerObjectsOf(route.inner ?? [], { params, query, body: rawBody })
   const caller = { ...(await standIn(context, identity, { ...needs, inner }, ip, naming)), requestId }
   entry.works()

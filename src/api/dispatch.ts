@@ -207,8 +207,13 @@ async function count(
 }
 
 /** A missing body counts as an empty object, but `null` does not. */
-async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
-  const body = await readJsonBody(request, bodyLimit, bodyValues, (size, worked) => entry.admit(size, worked))
+async function bodyOf(
+  request: Request,
+  { bodyLimit, bodyValues, takesYaml }: Route,
+  entry: Entry,
+): Promise<unknown> {
+  const admit = (size: 'small' | 'large', worked: number) => entry.admit(size, worked)
+  const body = await readJsonBody(request, bodyLimit, bodyValues, admit, takesYaml)
   return body === undefined ? {} : body
 }
 

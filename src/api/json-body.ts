@@ -4,6 +4,7 @@ import { deepestJson, inspectJson } from '../contract/json.ts'
 import { headlineWithField, shownPath } from '../policy/issues.ts'
 import { arrived } from './body-bytes.ts'
 import { ApiError } from './errors.ts'
+import { bodyOfYaml, isYamlType } from './yaml-body.ts'
 
 export const defaultBodyLimit = 1024 * 1024
 /** Bytes of a body with the inputs of a run. */
@@ -27,6 +28,7 @@ export async function readJsonBody(
   limit = defaultBodyLimit,
   most = mostValues,
   admit: (size: 'small' | 'large', worked: number) => Promise<void> = async () => {},
+  takesYaml = false,
 ): Promise<unknown> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
   if (encoding !== undefined && encoding !== 'identity')
@@ -43,6 +45,10 @@ export async function readJsonBody(
   const bytes = body.whole()
   const isLarge = bytes.length > smallBody
   if (bytes.length === 0) return undefined
+  if (takesYaml && isYamlType(type)) {
+    await nextTurn()
+    return bodyOfYaml(bytes, (json) => parseJson(Buffer.from(json), most))
+  }
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
   if (isLarge) await nextTurn()

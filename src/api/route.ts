@@ -158,6 +158,8 @@ interface JsonRoute<
   readonly bodyLimit?: number
   /** Values in a body; default: 100,000. */
   readonly bodyValues?: number
+  /** A body of YAML is read as `definition`. */
+  readonly takesYaml?: true
   /**
    * The handler waits for work outside this thread, and holds no permit of its organization (fair-share.ts).
    */
@@ -208,6 +210,7 @@ export interface Route extends Described {
   readonly body?: Body
   readonly bodyLimit?: number
   readonly bodyValues?: number
+  readonly takesYaml?: true
   readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>

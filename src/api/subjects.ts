@@ -77,6 +77,24 @@ interface Needed {
   readonly inner?: readonly InnerObject[]
 }
 
+/** A path names a workflow of the caller's organization by its id or its slug. Afterwards it has the id. */
+export async function withWorkflowId(
+  db: Db,
+  params: Readonly<Record<string, string>>,
+  organizationId: string,
+): Promise<Record<string, string>> {
+  const { id: named = '' } = params
+  if (named.includes('_') || named.includes('\u0000')) return { ...params }
+  const row = await db
+    .selectFrom('workflows')
+    .select('id')
+    .where('organization_id', '=', organizationId)
+    .where('slug', '=', named)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  return { ...params, id: row?.id ?? named }
+}
+
 /**
  * In one statement. Throws `not_found` if the subject does not exist for the user, or the user is no member of its
  * organization. The caller refuses an absent inner object after it has checked the second factor.

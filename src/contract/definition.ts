@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { whenOperators } from '../policy/operators/index.ts'
-import { categorySlug, groupName, labelSlug, nameField, textField } from '../policy/text.ts'
+import { categorySlug, groupName, labelSlug, nameField, textField, workflowSlug } from '../policy/text.ts'
 import { kindFields, kindIssue } from '../steps/index.ts'
 import { inputTypes } from './forms.ts'
 import { jsonValue } from './json.ts'
@@ -102,6 +102,17 @@ export const workflowDefinition = z.strictObject({
   readers: readers.optional(),
   run_by: runBy.optional(),
 })
+
+/** A definition as authors write it, also in a file: its names stand beside the stored one. */
+export const definitionDocument = workflowDefinition.extend({
+  $schema: textField(2_000)
+    .optional()
+    .meta({ description: 'For editors: the address of `GET /workflow-schema`.' }),
+  name: nameField(200).optional(),
+  slug: workflowSlug.optional(),
+  description: textField(2_000, 0).optional(),
+})
+export type DefinitionDocument = z.infer<typeof definitionDocument>
 
 export type WorkflowDefinition = z.infer<typeof workflowDefinition>
 export type WorkflowStep = WorkflowDefinition['steps'][number]

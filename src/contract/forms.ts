@@ -33,7 +33,7 @@ export function outputFormFor(tool: ToolDeclaration, params: JsonObject): Form {
   const form = outputForm(tool)
   if (form === true || tool.formOf === undefined) return form
   const properties = Object.entries({ ...form.properties, ...tool.formOf(params) })
-  const known = properties.flatMap(([name, each]) => (each === null ? [] : [[name, each] as const]))
+  const known = properties.flatMap(([name, each]) => (each === null ? [] : [[name, each as Form] as const]))
   return { ...form, properties: Object.fromEntries(known) }
 }
 

@@ -44,6 +44,15 @@ const slug = (kind: string, example: string) =>
 export const labelSlug = slug('label', 'confidential')
 export const categorySlug = slug('category', 'financial')
 
+/** Never the id of a workflow, which has an underscore. */
+export const workflowSlug = z
+  .string()
+  .regex(
+    /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/,
+    'a slug has lower-case letters, digits and hyphens, such as `weekly-report`',
+  )
+  .max(64)
+
 /** Not the name of a role, because policies name a group where they name a role. */
 export const groupName = z
   .string()

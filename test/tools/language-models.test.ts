@@ -291,7 +291,7 @@ describe('an answer with fields', () => {
     const error = await rejection(service.run(credentialOf('openai'), params, money().over))
     expect(error).toMatchObject({ code: 'llm_misfit', retryable: false, cost: 0.00069 })
     expect((error as ToolError).detail).toEqual({ text: '{"amount": 1}' })
-    expect(String((error as Error).message)).not.toContain('"amount": 1')
+    expect((error as ToolError).message).not.toContain('"amount": 1')
   })
 
   test.each([

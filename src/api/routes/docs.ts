@@ -8,6 +8,7 @@ import type { Context } from '../../governance/context.ts'
 import { ApiError } from '../errors.ts'
 import { openApiDocument } from '../openapi.ts'
 import { tagged, type Route } from '../route.ts'
+import { workflowSchema } from '../workflow-schema.ts'
 
 /* Swagger UI, served from its npm package. Its policy stops the browser from contacting any other host. */
 
@@ -74,9 +75,10 @@ export function docsFiles(): Router {
 
 const { publicRoute } = tagged('Service')
 
-/** They describe the API, themselves included. `ENABLE_DOCS=false` turns both off. */
+/** They describe the API, themselves included, and definitions. `ENABLE_DOCS=false` turns them off. */
 export function docsRoutes(all: () => readonly Route[]) {
   let document: object | undefined
+  let schema: object | undefined
   return [
     publicRoute({
       key: 'GET /openapi.json',
@@ -86,6 +88,16 @@ export function docsRoutes(all: () => readonly Route[]) {
         requireDocs(context)
         document ??= openApiDocument(all())
         return { status: 200, body: document }
+      },
+    }),
+    publicRoute({
+      key: 'GET /workflow-schema',
+      summary: 'The JSON Schema of a definition with every tool’s parameters and outputs, for editors',
+      responses: { 200: z.looseObject({ properties: z.looseObject({}) }) },
+      async open(context) {
+        requireDocs(context)
+        schema ??= workflowSchema()
+        return { status: 200, body: schema }
       },
     }),
     publicRoute({

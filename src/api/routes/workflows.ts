@@ -1,6 +1,14 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { readers, runBy, workflowDefinition } from '../../contract/definition.ts'
+import {
+  definitionDocument,
+  readers,
+  runBy,
+  workflowDefinition,
+  type DefinitionDocument,
+  type WorkflowDefinition,
+} from '../../contract/definition.ts'
+import { errorAt } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   changeWorkflow,
@@ -8,6 +16,7 @@ import {
   deleteWorkflow,
   listWorkflows,
   readWorkflow,
+  type WorkflowInput,
 } from '../../governance/workflows/workflows.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import { inTable, type Inner } from '../subjects.ts'
@@ -26,7 +35,7 @@ import {
 import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { versionNumber } from '../../governance/page.ts'
-import { nameField, textField } from '../../policy/text.ts'
+import { nameField, textField, workflowSlug } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
 import {
   approveTemplate,
@@ -52,6 +61,7 @@ const workflowShape = {
   id,
   organization_id: id,
   name: z.string(),
+  slug: z.string().nullable().describe('names the workflow in paths, in place of its id'),
   description: z.string(),
   version: z.int(),
   protected: z.boolean().describe('only admins may change or delete the workflow'),
@@ -76,17 +86,19 @@ const people = {
 
 export const workflowBody = named('WorkflowRequest', {
   organization_id: z.string().optional(),
-  name,
-  description: description.default(''),
-  definition: workflowDefinition,
+  name: name.optional().describe('needed, unless `definition` has it'),
+  slug: workflowSlug.nullable().optional(),
+  description: description.optional(),
+  definition: definitionDocument,
   ...people,
   protected: isProtected,
 })
 export const workflowChanges = z
   .strictObject({
     name: name.optional(),
+    slug: workflowSlug.nullable().optional(),
     description: description.optional(),
-    definition: workflowDefinition.optional(),
+    definition: definitionDocument.optional(),
     ...people,
     message: message.optional(),
     protected: isProtected,
@@ -141,6 +153,7 @@ const workflow = named('Workflow', {
 
 const sample = {
   name: story.workflowName,
+  slug: 'third-quarter',
   definition: {
     inputs: { to: { type: 'string', required: true } },
     steps: [
@@ -157,6 +170,7 @@ const savedSample = exampleOf(workflowSummary, {
   id: story.workflow,
   organization_id: story.organization,
   name: story.workflowName,
+  slug: 'third-quarter',
   description: '',
   version: 1,
   created_by: story.requester,
@@ -164,6 +178,40 @@ const savedSample = exampleOf(workflowSummary, {
   updated_at: story.saved,
   protected: false,
 })
+
+interface Named {
+  readonly name?: string | undefined
+  readonly slug?: string | null | undefined
+  readonly description?: string | undefined
+}
+
+/** The names of the document stand for those that the body lacks. Throws `validation_error` if both say different things. */
+function withOwnNames<B extends Named & { readonly definition?: DefinitionDocument | undefined }>(
+  body: B,
+): Omit<B, 'definition'> & Named & { readonly definition?: WorkflowDefinition } {
+  const { definition: document, ...rest } = body
+  if (document === undefined) return rest
+  const { $schema: _, name: ownName, slug: ownSlug, description: own, ...definition } = document
+  const given: Named = { name: ownName, slug: ownSlug, description: own }
+  for (const field of ['name', 'slug', 'description'] as const)
+    if (body[field] !== undefined && given[field] !== undefined && body[field] !== given[field])
+      throw errorAt(
+        'validation_error',
+        `definition.${field}`,
+        `says something else than \`${field}\`: say it once`,
+      )
+  const names = {
+    ...given,
+    ...Object.fromEntries(Object.entries(rest).filter(([, each]) => each !== undefined)),
+  }
+  return { ...rest, ...names, definition }
+}
+
+function newWorkflow(body: z.output<typeof workflowBody>): WorkflowInput {
+  const { name: given, description: words = '', definition, ...rest } = withOwnNames(body)
+  if (given === undefined) throw errorAt('validation_error', 'name', 'is missing: name the workflow')
+  return { ...rest, name: given, description: words, definition: definition as WorkflowDefinition }
+}
 
 /** Each value is read again when the definition is checked, hashed, planned and run. */
 const bodyValues = 40_000
@@ -197,11 +245,12 @@ export const workflowRoutes = [
     audit: ['workflow.deployed'],
     summary: 'Save a workflow and deploy its first version',
     bodyValues,
+    takesYaml: true,
     body: workflowBody,
     example: { body: sample, answers: { 201: { ...savedSample, definition: sample.definition } } },
     responses: { 201: workflow },
     handle: async ({ context, caller, body, once }) =>
-      created(await actOnce(once, () => createWorkflow(context, caller, body, once))),
+      created(await actOnce(once, () => createWorkflow(context, caller, newWorkflow(body), once))),
   }),
   route({
     key: 'GET /workflows',
@@ -226,10 +275,11 @@ export const workflowRoutes = [
     audit: ['workflow.deployed', 'workflow.updated'],
     summary: 'Change a workflow; a definition deploys a new version',
     bodyValues,
+    takesYaml: true,
     body: workflowChanges,
     responses: { 200: workflow },
     handle: async ({ context, caller, params, body }) =>
-      ok(await changeWorkflow(context, caller, params.id, body)),
+      ok(await changeWorkflow(context, caller, params.id, withOwnNames(body))),
   }),
   route({
     key: 'DELETE /workflows/{id}',

@@ -5,6 +5,7 @@ export interface WorkflowsTable {
   id: string
   organization_id: string
   name: string
+  slug: Generated<string | null>
   description: Generated<string>
   current_version: number
   created_by: string

@@ -23,6 +23,7 @@ export interface WorkflowSummary {
   readonly id: string
   readonly organization_id: string
   readonly name: string
+  readonly slug: string | null
   readonly description: string
   /** Which the next run uses. */
   readonly version: number
@@ -43,6 +44,7 @@ type People = { readonly [Name in 'readers' | 'run_by']?: WorkflowDefinition[Nam
 
 export interface WorkflowInput extends People {
   readonly name: string
+  readonly slug?: string | null | undefined
   readonly description: string
   readonly definition: WorkflowDefinition
   readonly protected?: boolean | undefined
@@ -50,6 +52,7 @@ export interface WorkflowInput extends People {
 export interface WorkflowChange extends People {
   readonly protected?: boolean | undefined
   readonly name?: string | undefined
+  readonly slug?: string | null | undefined
   readonly description?: string | undefined
   readonly definition?: WorkflowDefinition | undefined
   readonly message?: string | undefined
@@ -95,6 +98,7 @@ export async function insertWorkflow(
     id,
     organization_id: caller.organizationId,
     name: input.name,
+    slug: input.slug ?? null,
     description: input.description,
     current_version: 1,
     protected: input.protected ?? false,
@@ -103,6 +107,7 @@ export async function insertWorkflow(
     updated_at: tx.now,
     deleted_at: null,
   }
+  await requireFreeSlug(tx, id, row.slug)
   await tx.trx.insertInto('workflows').values(row).execute()
   await deploy(tx, caller, { id, version: 1, definition: input.definition, message, origin: from })
   if (row.protected) appendWorkflowEvent(tx, caller, id, 'update', { protected: true })
@@ -161,11 +166,13 @@ export async function changeWorkflow(
       const version = definition === null ? row.current_version : row.current_version + 1
       const changed = {
         name: change.name ?? row.name,
+        slug: change.slug === undefined ? row.slug : change.slug,
         description: change.description ?? row.description,
         protected: change.protected ?? row.protected,
         current_version: version,
         updated_at: tx.now,
       }
+      if (changed.slug !== row.slug) await requireFreeSlug(tx, id, changed.slug)
       await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
       if (definition !== null)
         await deploy(tx, present, {
@@ -238,9 +245,32 @@ export async function deleteWorkflow(context: Acting, caller: Caller, id: string
 }
 
 const isSame = (row: Selectable<WorkflowsTable>, change: WorkflowChange): boolean =>
-  (['name', 'description', 'protected'] as const).every(
+  (['name', 'slug', 'description', 'protected'] as const).every(
     (field) => change[field] === undefined || change[field] === row[field],
   )
+
+/** The organization's lock is held, so nobody takes it meanwhile. Throws `conflict`. */
+async function requireFreeSlug(
+  { trx, organizationId }: ChainTx,
+  id: string,
+  slug: string | null,
+): Promise<void> {
+  if (slug === null) return
+  const other = await trx
+    .selectFrom('workflows')
+    .select('id')
+    .where('organization_id', '=', organizationId)
+    .where('slug', '=', slug)
+    .where('deleted_at', 'is', null)
+    .where('id', '<>', id)
+    .executeTakeFirst()
+  if (other !== undefined)
+    throw errorAt(
+      'conflict',
+      'slug',
+      `another workflow has the slug \`${slug}\`: choose another, or change \`${other.id}\``,
+    )
+}
 
 /** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
 export function requireChangeable(
@@ -353,6 +383,7 @@ function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
     id: row.id,
     organization_id: row.organization_id,
     name: row.name,
+    slug: row.slug,
     description: row.description,
     version: row.current_version,
     protected: row.protected,

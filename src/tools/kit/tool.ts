@@ -2,7 +2,6 @@ import { z } from 'zod'
 import type { DeclaredFacts } from '../../policy/tool-facts.ts'
 import type { LimitedParams } from '../../policy/tool-limits.ts'
 import type { Category, Json, JsonObject, Label, RiskLevel } from '../../policy/types.ts'
-import type { Form } from '../../contract/forms.ts'
 import type { PreviewDraft } from './preview.ts'
 
 /**
@@ -82,8 +81,8 @@ export interface ToolDeclaration<
   readonly params: Params
   /** A strict object refuses templates with unknown fields at saving. A loose one may have any field. */
   readonly output: Output
-  /** Fields of the output whose form depends on the parameters, as they stand in a definition. Null: there is no such field. */
-  formOf?(params: JsonObject): Readonly<Record<string, Form | null>>
+  /** JSON Schemas of the fields of the output that depend on the parameters, as they stand in a definition. Null: there is no such field. */
+  formOf?(params: JsonObject): Readonly<Record<string, JsonObject | null>>
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** Each limit names the parameters that it reads. */

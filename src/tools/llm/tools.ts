@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { Form } from '../../contract/forms.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { anyJson, byName, defineTool } from '../kit/tool.ts'
 import { outputSchema, strictSchema } from './fields.ts'
@@ -35,7 +34,7 @@ export const tools = byName(
       usage: z.strictObject({ input_tokens: tokens, output_tokens: tokens }),
     }),
     formOf: ({ output }) => ({
-      data: output === undefined ? null : (strictSchema(output as JsonObject) as Form),
+      data: output === undefined ? null : strictSchema(output as JsonObject),
     }),
     categories: [],
     risk: 'low',

@@ -347,7 +347,13 @@ function wanted(body: WorkflowDefinition, { v, w, labels, startsAt }: Filling, k
     labels: Object.fromEntries(labelled),
     requester: { userId: 'usr_1', role: 'member', email: 'a@acme.com' },
     builtins: isRun
-      ? builtinsOf({ id: 'run_1', requesterEmail: 'a@acme.com', workflowName: 'w', startedAt: startsAt, timeZone: 'UTC' })
+      ? builtinsOf({
+          id: 'run_1',
+          requesterEmail: 'a@acme.com',
+          workflowName: 'w',
+          startedAt: startsAt,
+          timeZone: 'UTC',
+        })
       : undefined,
   }
 }

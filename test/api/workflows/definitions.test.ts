@@ -1,0 +1,170 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { addOrganization } from '../fixtures.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+
+let server: TestServer
+beforeAll(async () => void (server = await startTestServer()))
+afterAll(() => server?.close())
+
+const key = () => server.identities.users.member.api_key
+
+async function sendYaml(method: string, path: string, text: string, type = 'application/yaml') {
+  const response = await fetch(`${server.base}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key()}`, 'content-type': type },
+    body: text,
+  })
+  const body = (await response.json()) as Record<string, never> & {
+    error?: { message: string; details: { message: string }[] }
+  }
+  return { status: response.status, body }
+}
+
+const weekly = `
+$schema: https://countersign.example/workflow-schema
+name: Weekly report
+slug: weekly-report
+description: What the week has brought
+if_skipped: skip
+inputs:
+  to: {type: string, required: true}
+steps:
+  - id: look
+    tool: memory_get
+    params:
+      key: week          # a comment
+  - id: text
+    compute:
+      lines: |
+        Dear all,
+        {{ text(look.output.value ?? 'nothing') }}
+`
+
+test('a definition is saved as YAML, with its names, and the stored one is JSON without them', async () => {
+  const { status, body } = await sendYaml('POST', '/workflows', weekly)
+  expect([status, body]).toMatchObject([
+    201,
+    { name: 'Weekly report', slug: 'weekly-report', description: 'What the week has brought' },
+  ])
+  expect(body['definition']).toEqual({
+    if_skipped: 'skip',
+    inputs: { to: { type: 'string', required: true } },
+    steps: [
+      { id: 'look', tool: 'memory_get', params: { key: 'week' } },
+      { id: 'text', compute: { lines: "Dear all,\n{{ text(look.output.value ?? 'nothing') }}\n" } },
+    ],
+  })
+})
+
+describe('the slug names the workflow', () => {
+  test('in every path', async () => {
+    const found = await server.call(key(), 'GET', '/workflows/weekly-report')
+    expect(found.body).toMatchObject({ name: 'Weekly report', version: 1 })
+    const changed = await sendYaml('PUT', '/workflows/weekly-report', weekly.replace('Dear all', 'Dear team'))
+    expect([changed.status, changed.body]).toMatchObject([200, { version: 2, id: found.body.id }])
+    expect((await sendYaml('PUT', '/workflows/weekly-report', weekly.replace('Dear all', 'Dear team'))).body).toMatchObject({ version: 2 }) // prettier-ignore
+    const run = await server.call(key(), 'POST', '/workflows/weekly-report/execute?wait=0', {
+      inputs: { to: 'a' },
+    })
+    expect(run).toMatchObject({ status: 202, body: { status: 'queued' } })
+  })
+
+  test('once in an organization, and in no other one', async () => {
+    const again = await sendYaml('POST', '/workflows', weekly)
+    expect([again.status, again.body.error?.message]).toEqual([
+      409,
+      expect.stringContaining('another workflow has the slug'),
+    ])
+    const other = await server.call(
+      (await addOrganization(server.context)).owner.key,
+      'GET',
+      '/workflows/weekly-report',
+    )
+    expect(other.status).toBe(404)
+  })
+
+  test('until the workflow is deleted, or gets another one', async () => {
+    const body = { name: 'a', slug: 'first', definition: { steps: [{ id: 's', compute: { a: 1 } }] } }
+    const { body: one } = await server.call(key(), 'POST', '/workflows', body)
+    await server.call(key(), 'PUT', '/workflows/first', { slug: 'second' })
+    expect((await server.call(key(), 'GET', '/workflows/first')).status).toBe(404)
+    expect((await server.call(key(), 'GET', '/workflows/second')).body.id).toBe(one.id)
+    await server.call(key(), 'DELETE', '/workflows/second')
+    expect((await server.call(key(), 'POST', '/workflows', { ...body, slug: 'second' })).status).toBe(201)
+  })
+
+  test.each(['Weekly', 'a_b', 'wf_01', '-a', 'a--b', ''])('%j is none', async (slug) => {
+    const body = { name: 'a', slug, definition: { steps: [{ id: 's', compute: { a: 1 } }] } }
+    expect((await server.call(key(), 'POST', '/workflows', body)).status).toBe(422)
+  })
+})
+
+const steps = 'name: a\nsteps:\n'
+
+test.each<[string, string, number, string]>([
+  ['a wrong field', `${steps}  - id: a\n    tool: memory_get\n    parms: {}\n`, 422, 'line 5, column 12'],
+  [
+    'a wrong parameter',
+    `${steps}  - id: a\n    tool: memory_get\n    params:\n      kee: x\n`,
+    422,
+    'line 6, column 12',
+  ],
+  ['an anchor', `name: &a x\nsteps: []\n`, 400, 'line 1, column'],
+  ['an alias', `name: a\nsteps: *b\n`, 400, 'line 2, column'],
+  ['a tag', `name: !!str a\nsteps: []\n`, 400, 'line 1, column'],
+  ['a name that is no text', `name: a\n1: b\n`, 400, 'line 2, column 1'],
+  ['a field twice', `name: a\nname: b\n`, 400, 'line 2, column 1'],
+  ['a tabulator', `steps:\n\t- id: a\n`, 400, 'line 2'],
+  ['two documents', `name: a\n---\nname: b\n`, 400, 'line'],
+  ['no number of JSON', `name: a\nsteps: .nan\n`, 400, 'line 2, column 8'],
+  ['many levels', `a: ${'['.repeat(20_000)}`, 400, 'nested'],
+])('%s is refused with its place', async (_, text, status, place) => {
+  const answer = await sendYaml('POST', '/workflows', text)
+  const { message, details } = answer.body.error ?? { message: '', details: [] }
+  expect([answer.status, [message, ...details.map((each) => each.message)].join('\n')]).toEqual([
+    status,
+    expect.stringContaining(place),
+  ])
+})
+
+test('YAML is taken for definitions only, and only as its type', async () => {
+  expect((await sendYaml('POST', '/workflows', weekly, 'text/plain')).status).toBe(415)
+  expect((await sendYaml('POST', '/workflows/weekly-report/execute', 'inputs: {}')).status).toBe(415)
+  expect((await sendYaml('POST', '/workflows', `name: ${'a'.repeat(300_000)}`)).status).toBe(413)
+})
+
+test('names in the body and in the definition must agree', async () => {
+  const definition = { name: 'b', steps: [{ id: 's', compute: { a: 1 } }] }
+  expect((await server.call(key(), 'POST', '/workflows', { name: 'a', definition })).body.error.details[0]).toEqual({ path: 'definition.name', message: 'says something else than `name`: say it once' }) // prettier-ignore
+  expect((await server.call(key(), 'POST', '/workflows', { definition })).status).toBe(201)
+  expect((await server.call(key(), 'POST', '/workflows', { definition: { steps: definition.steps } })).body.error.message).toContain('name the workflow') // prettier-ignore
+})
+
+describe('the schema for editors', () => {
+  let isValid: (definition: unknown) => boolean
+  beforeAll(async () => {
+    const schema = (await (await fetch(`${server.base}/workflow-schema`)).json()) as object
+    isValid = new Ajv2020({ strict: false }).compile(schema)
+  })
+
+  test.each([
+    [true, { tool: 'mail_send', params: { to: '{{input.to}}', subject: 'a', text: 'b' } }],
+    [true, { tool: 'llm_generate', params: { prompt: 'p', max_tokens: '{{input.n}}' } }],
+    [true, { compute: { a: 1 } }],
+    [false, { tool: 'mail_sent', params: {} }],
+    [false, { tool: 'mail_send', params: { to: 'a', subject: 'b', text: 'c', cc_to: 'd' } }],
+    [false, { tool: 'llm_generate', params: { prompt: 'p', max_tokens: 'many' } }],
+    [false, { compute: 1 }],
+  ])('says %s of %j', (expected, step) => {
+    expect(isValid({ $schema: 'x', name: 'a', steps: [{ id: 's', ...step }] })).toBe(expected)
+  })
+
+  test('takes every sample', () => {
+    const folder = new URL('../../../samples/workflows/', import.meta.url)
+    const files = readdirSync(folder).filter((name) => name.endsWith('.json'))
+    const wrong = files.filter((name) => !isValid(JSON.parse(readFileSync(new URL(name, folder), 'utf8'))))
+    expect([files.length > 5, wrong]).toEqual([true, []])
+  })
+})
