@@ -19,6 +19,12 @@ const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
 export const hasRole = (role: Role | null, least: Role): boolean =>
   role !== null && order.indexOf(role) >= order.indexOf(least)
 
+export const organizationId = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
+
+/** In the organization whose pages the person sees. */
+export const isAtLeast = ({ person }: PersonsVisit, least: Role): boolean =>
+  hasRole(person.organization?.role ?? null, least)
+
 /** Whether they fill a seat of the approval. */
 export function isDecider(
   visit: PersonsVisit,
