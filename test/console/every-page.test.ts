@@ -90,7 +90,11 @@ beforeAll(async () => {
   const zone = { mail: true, delay_seconds: 0, time_zone: 'America/Argentina/Buenos_Aires' }
   await server.call(users.owner.api_key, 'PUT', `/me/notifications?${own}`, zone)
   const [from, until] = [new Date(), new Date(Date.now() + 86_400_000)]
-  await server.call(users.member.api_key, 'PUT', `/me/absence?${own}`, { from, until, deputy: users.approver.email })
+  await server.call(users.member.api_key, 'PUT', `/me/absence?${own}`, {
+    from,
+    until,
+    deputy: users.approver.email,
+  })
   const rules = await server.call(
     server.identities.users.owner.api_key,
     'GET',

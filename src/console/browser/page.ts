@@ -203,7 +203,7 @@ document.addEventListener('change', ({ target }) => {
 for (const field of document.querySelectorAll('input[data-time-zone]'))
   field.setAttribute('value', Intl.DateTimeFormat().resolvedOptions().timeZone)
 
-/** That of the person's account; if it has none, that of this device. */
+/** The time zone of the person's account; if it has none, that of this device. */
 const zone =
   document.documentElement.getAttribute('data-zone') ?? Intl.DateTimeFormat().resolvedOptions().timeZone
 
