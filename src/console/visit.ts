@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
 import {
+  accountPath,
   groupsPath,
   homePath,
   inboxPath,
@@ -72,7 +73,9 @@ export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
       (path !== providerPath || organization?.personal === false),
   )
 
-export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath
+/** Who is in no organization finds nothing in the lists, and makes one on the account's page. */
+export const homeOf = (person: Pick<Person, 'organization'>): string =>
+  person.organization === null ? accountPath : (placesOf(person)[0]?.[0] ?? inboxPath)
 
 /* Whether the list of approvals lets a person select one. This changes only the page: the API checks each vote. */
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { addPerson, sessionCookie } from '../api/fixtures.ts'
 import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { createPersonalOrganization } from '../../src/governance/people/organizations.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { mostInvited } from '../../src/contract/plan-limits.ts'
 import { signedInAt, violations } from './support.ts'
@@ -160,6 +161,15 @@ test('a person in no organization makes one on their account’s page, and switc
   const empty = await page()
   expect(plain(empty)).toContain('You are in no organization.')
   expect(empty).toContain('href="/console/account#organizations"')
+  expect((await home.get('/console/', cookie)).headers.get('location')).toBe(account)
+  // As at sign-up.
+  await createPersonalOrganization(server.context, {
+    id: userId,
+    name: 'Nora',
+    email: 'nora@larkspur.example',
+  })
+  const alone = 'You are in no organization with others.'
+  expect(plain(await page('/console/approvals'))).toContain(alone)
   const [, token = ''] = /name="token" value="([\w-]+)"/.exec(empty) ?? []
   const send = (name: string) => home.post(account, { token, action: 'organization', name }, {}, cookie)
   const refused = await send('')
@@ -176,4 +186,5 @@ test('a person in no organization makes one on their account’s page, and switc
   const chosen = switched.headers.getSetCookie().map((each) => each.split(';')[0])
   const shown = await (await home.get(path, [cookie, ...chosen].join('; '))).text()
   expect(plain(shown)).toContain('Organization: Marigold')
+  expect(plain(await page('/console/approvals'))).not.toContain(alone)
 })

@@ -3,7 +3,7 @@ import type { ComponentChild } from 'preact'
 import type { WaitingSummary } from '../visit.ts'
 import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
 import { OrganizationName, Message, Words } from './words.tsx'
-import { inboxPath } from '../../contract/pages.ts'
+import { accountPath, inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters, Pager, addressOf } from './list.tsx'
 import { itemNumber, inItemOrder } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
@@ -45,6 +45,12 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
       </header>
       {done === null ? null : <Told done={done} items={items} />}
       <DecidesFor visit={visit} />
+      {visit.person.organizations.every(({ personal }) => personal) ? (
+        <p class="note">
+          You are in no organization with others. <a href={`${accountPath}#organizations`}>Make one</a>, or
+          ask an owner for an invitation.
+        </p>
+      ) : null}
       {unknown === null ? null : <Unknown unknown={unknown} chosen={chosen} visit={visit} />}
       <InboxFilters chosen={chosen} waiting={waiting} />
       {chosen['kind'] === 'resolution' ? null : (
