@@ -55,6 +55,8 @@ const versionShape = {
   restored_from: z.int().nullable().describe('the version whose body was taken again'),
   created_by: id,
   created_by_email: z.string(),
+  approved_by: id.nullable().describe('the second person whom the change needed; null for none'),
+  approved_by_email: z.string().nullable(),
   created_at: time,
 }
 const versionSummary = named('PolicyVersion', versionShape)

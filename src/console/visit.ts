@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
 import {
+  accountPath,
   groupsPath,
   homePath,
   inboxPath,
@@ -18,6 +19,12 @@ const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
 /** This changes only what a page offers: the API checks each action. */
 export const hasRole = (role: Role | null, least: Role): boolean =>
   role !== null && order.indexOf(role) >= order.indexOf(least)
+
+export const organizationId = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
+
+/** In the organization whose pages the person sees. */
+export const isAtLeast = ({ person }: PersonsVisit, least: Role): boolean =>
+  hasRole(person.organization?.role ?? null, least)
 
 /** Whether they fill a seat of the approval. */
 export function isDecider(
@@ -66,7 +73,9 @@ export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
       (path !== providerPath || organization?.personal === false),
   )
 
-export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath
+/** Who is in no organization finds nothing in the lists, and makes one on the account's page. */
+export const homeOf = (person: Pick<Person, 'organization'>): string =>
+  person.organization === null ? accountPath : (placesOf(person)[0]?.[0] ?? inboxPath)
 
 /* Whether the list of approvals lets a person select one. This changes only the page: the API checks each vote. */
 

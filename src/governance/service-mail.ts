@@ -1,4 +1,5 @@
 import { parse } from 'tldts'
+import { clockTime } from '../policy/builtins.ts'
 import { getTool } from '../tools/index.ts'
 import { shortWords } from '../policy/readers/look-alikes.ts'
 
@@ -74,8 +75,8 @@ export class MailText {
 
   /** `24 Nov 2026, 10:30 (Europe/Berlin)`. Without a zone, in UTC. */
   static time(at: Date, timeZone: string | null): MailText {
-    const format = { dateStyle: 'medium', timeStyle: 'short', timeZone: timeZone ?? 'UTC' } as const
-    return new MailText(`${new Intl.DateTimeFormat('en-GB', format).format(at)} (${timeZone ?? 'UTC'})`)
+    const zone = timeZone ?? 'UTC'
+    return new MailText(`${clockTime(at, zone)} (${zone})`)
   }
 
   /** Confirmed, so it stands there as it is, unless a mail program could take its first part for a link. */

@@ -59,6 +59,16 @@ export function wallTime(at: Date, timeZone: string): number {
   return Date.UTC(...date, field('hour'), field('minute'), field('second'), at.getUTCMilliseconds())
 }
 
+/** For people: `24 Nov 2026, 10:30`. */
+export function clockTime(at: Date, timeZone: string): string {
+  let format = shownFormats.get(timeZone)
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone })
+    if (shownFormats.size < mostFormats) shownFormats.set(timeZone, format)
+  }
+  return format.format(at)
+}
+
 export function isTimeZone(name: string): boolean {
   try {
     formatOf(name)
@@ -70,6 +80,9 @@ export function isTimeZone(name: string): boolean {
 
 /** Making a format takes longer than everything else here. There are about 400 zones. */
 const formats = new Map<string, Intl.DateTimeFormat>()
+const shownFormats = new Map<string, Intl.DateTimeFormat>()
+/** One zone can be written in many mixtures of case. */
+const mostFormats = 1_000
 
 function formatOf(timeZone: string): Intl.DateTimeFormat {
   let format = formats.get(timeZone)
@@ -86,8 +99,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
     minute: 'numeric',
     second: 'numeric',
   })
-  // One zone can be written in many mixtures of case, so the cache is bounded.
-  if (formats.size < 1_000) formats.set(timeZone, format)
+  if (formats.size < mostFormats) formats.set(timeZone, format)
   return format
 }
 

@@ -237,8 +237,8 @@ export function ruleSchemas(facts: ToolFacts) {
     const matchesAll = rule.match_all === true
     if (matchesAll === (condition === undefined)) return
     const message = matchesAll
-      ? `is true, but the rule also has \`${condition}\`: leave \`match_all\` out (null in a PATCH), or take the conditions away`
-      : 'a rule without any condition matches every call: give a condition or set `match_all` to true'
+      ? `is set, but the rule also has \`${condition}\`: leave \`match_all\` out (null in a PATCH), or take the conditions away`
+      : 'a rule without any condition matches every call: give a condition, or `match_all` if you want that'
     context.addIssue({ code: 'custom', path: ['match_all'], message })
   })
 

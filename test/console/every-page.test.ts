@@ -84,6 +84,17 @@ beforeAll(async () => {
     `/organizations/${server.identities.organization_id}/groups`,
     { name: 'finance', members: [server.identities.users.member.user_id] },
   )
+  const { users } = server.identities
+  const own = `organization_id=${server.identities.organization_id}`
+  // The longest name of a zone.
+  const zone = { mail: true, delay_seconds: 0, time_zone: 'America/Argentina/Buenos_Aires' }
+  await server.call(users.owner.api_key, 'PUT', `/me/notifications?${own}`, zone)
+  const [from, until] = [new Date(), new Date(Date.now() + 86_400_000)]
+  await server.call(users.member.api_key, 'PUT', `/me/absence?${own}`, {
+    from,
+    until,
+    deputy: users.approver.email,
+  })
   const rules = await server.call(
     server.identities.users.owner.api_key,
     'GET',
@@ -110,6 +121,7 @@ beforeAll(async () => {
     `/console/runs/${lost}`,
     '/console/runs?status=paused&workflow_name=report',
     '/console/approvals?kind=agent_call',
+    '/console/provider?kind=saml',
     '/console/approvals/apr_01M84JRMXWJCN4SAPKWPR67K5S',
   )
 })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { heldCall, signedInAt, violations } from './support.ts'
 
@@ -25,6 +25,9 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('button', { name: 'Make the group' }).click()
     await page.getByRole('alert').waitFor()
     expect(await page.getByLabel('Name').getAttribute('aria-invalid')).toBe('true')
+    const refused = (await page.getByRole('alert').textContent()) ?? ''
+    expect(refused).toMatch(/^Nothing was saved. Change this:Name: /)
+    await page.getByRole('alert').getByRole('link', { name: 'Name' }).click()
     expect(await page.getByLabel('Members').inputValue()).toBe(emailOf('viewer'))
     await page.getByLabel('Name').fill('finance')
     await page.getByRole('button', { name: 'Make the group' }).click()
@@ -95,3 +98,29 @@ inBrowser(
     )
   },
 )
+
+test('a group without members that a rule needs is marked, and so is the rule', async () => {
+  const { body: group } = await home.call('owner', 'POST', `${organization()}/groups`, { name: 'nobody' })
+  const { body: rule } = await home.hold({
+    name: 'needs it',
+    tools: ['mail_send'],
+    approver: { group: 'nobody' },
+  })
+  const marked = async (page: string, row: string, who?: 'member'): Promise<boolean> => {
+    const rows = (await home.main(page, who)).split('<tr>')
+    return rows.find((each) => each.includes(row))?.includes('Nobody can approve') === true
+  }
+  const both = async () => [await marked(path, '>nobody<'), await marked('/console/rules', '>needs it<')]
+  expect(await both()).toEqual([true, true])
+  expect(plain(await home.main(`/console/rules/${rule.id}`))).toContain(
+    'Nobody can approve Too few people are in nobody: an owner adds members.',
+  )
+  // A member may not see groups.
+  expect(await marked('/console/rules', '>needs it<', 'member')).toBe(false)
+  const later = { escalate: [{ after_seconds: 600, to: 'owner' }], expires_after_seconds: 3_600 }
+  await home.call('admin', 'PATCH', `${organization()}/rules/${rule.id}`, later)
+  expect(await both()).toEqual([false, false])
+  await home.call('admin', 'PATCH', `${organization()}/rules/${rule.id}`, { escalate: null })
+  await home.call('owner', 'PUT', `${organization()}/groups/${group.id}/members/${emailOf('viewer')}`)
+  expect(await both()).toEqual([false, false])
+})

@@ -3,14 +3,21 @@ import { h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { bundleScript } from '../../src/api/console/assets.ts'
 import { box, createLayouts, layoutOf, railOf, type GraphStep } from '../../src/console/graph.ts'
-import { Contents } from '../../src/console/parts/contents.tsx'
+import { Contents, Diff } from '../../src/console/parts/contents.tsx'
+import { labelled, Refused } from '../../src/console/parts/form.tsx'
 import { countedFromOne, inItemOrder, RunReason } from '../../src/console/parts/items.tsx'
 import { Receipts } from '../../src/console/parts/receipts.tsx'
 import { Sources } from '../../src/console/parts/state.tsx'
-import { distance, Time } from '../../src/console/parts/time.tsx'
+import { distance, ReadersZone, Time } from '../../src/console/parts/time.tsx'
 import { Values } from '../../src/console/parts/values.tsx'
-import { mostShown } from '../../src/console/parts/words.tsx'
-import type { PersonsVisit, ReceiptDecision, RunView, StepView } from '../../src/console/visit.ts'
+import { Message, mostShown } from '../../src/console/parts/words.tsx'
+import type {
+  FieldProblem,
+  PersonsVisit,
+  ReceiptDecision,
+  RunView,
+  StepView,
+} from '../../src/console/visit.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 import { plain } from '../api/console/pages-home.ts'
 
@@ -298,6 +305,75 @@ test('an exact time has its zone', () => {
   const html = renderToString(h(Time, { at: '2026-11-25T23:32:10.000Z', now, exact: true }))
   expect(html).toContain('2 minutes ago (25 Nov 2026, 23:32 UTC)')
   expect(html).toContain('title="25 Nov 2026, 23:32 UTC"')
+})
+
+test('an exact time is in the zone of the reader, and in UTC where a pointer asks for it', () => {
+  const time = h(Time, {
+    at: '2026-11-25T23:32:10.000Z',
+    now: new Date('2026-11-25T23:34:10.000Z'),
+    exact: true,
+  })
+  const sentence = h(Message, { text: 'nobody can give it before 2026-11-25T23:32:10Z' })
+  const html = renderToString(h(ReadersZone.Provider, { value: 'Europe/Berlin' }, time, sentence))
+  expect(plain(html)).toBe(
+    '2 minutes ago (26 Nov 2026, 00:32 Europe/Berlin)Nobody can give it before 26 Nov 2026, 00:32 Europe/Berlin.',
+  )
+  expect(html.match(/datetime="2026-11-25T23:32:10/g)).toHaveLength(2)
+  expect(html.match(/title="26 Nov 2026, 00:32 Europe\/Berlin · 25 Nov 2026, 23:32 UTC"/g)).toHaveLength(2)
+})
+
+describe('a refused form', () => {
+  const labels = { name: 'Name of it', until: 'Until', members: 'Members' }
+  const refused = (message: string, details: readonly FieldProblem[], aliases = {}): string => {
+    const problem = { status: 422, code: 'validation_error', message, details }
+    return renderToString(h(Refused, { filled: labelled({ form: null, problem }, labels, aliases) }))
+  }
+
+  test('says for each field what to change, by its label', () => {
+    const details = [
+      { path: 'name', message: 'must not be empty' },
+      { path: 'members.3', message: '`eve@example.com` is no member' },
+      { path: 'until', message: 'must be after `name`' },
+      { path: 'given_name', message: 'is missing' },
+    ]
+    const html = refused('the body is not valid: `name` must not be empty (and 3 more)', details, {
+      given_name: 'odd',
+    })
+    expect(html).toContain('<a href="#name">Name of it</a>')
+    const text = plain(html)
+    expect(text).toContain('Nothing was saved. Change this:Name of it: Must not be empty.')
+    expect(text).toContain('Members: eve@example.com is no member.')
+    expect(text).toContain('Until: Must be after “Name of it”.')
+    expect(text).toContain('Odd: Is missing.')
+    expect(text).not.toMatch(/body|is not valid|given_name/)
+  })
+
+  test('keeps a message about no field', () => {
+    expect(plain(refused('the name is taken', []))).toBe('The name is taken.')
+    const alone = refused('the body is not valid: must have a condition', [
+      { path: '', message: 'must have a condition' },
+    ])
+    expect(plain(alone)).toBe('Must have a condition.')
+  })
+})
+
+describe('the difference of two texts', () => {
+  const [before, after] = ['{\n  "a":  "x  y"\n}', '{\n  "a":  "x  z"\n}']
+  const html = (kind: 'json' | 'text') =>
+    plain(
+      renderToString(
+        h(Diff, {
+          diff: { before, after, skipped: 0 },
+          kind,
+          sides: { before: 'old', after: 'new', nothing: '' },
+        }),
+      ),
+    )
+
+  test('marks blanks that a reader could overlook, but not those before a line of JSON', () => {
+    expect(html('text').match(/2 blanks/g)).toHaveLength(6)
+    expect(html('json').match(/2 blanks/g)).toHaveLength(4)
+  })
 })
 
 const shown = (values: JsonObject): string => renderToString(h(Values, { values }))

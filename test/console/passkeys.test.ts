@@ -111,7 +111,7 @@ inBrowser('a person adds a passkey, signs in with it in both ways, and removes i
   await page.getByText('Rename or remove').click()
   await page.locator('form', { hasText: 'Remove' }).getByLabel('Password').fill(password)
   await press(page, 'Remove')
-  await page.getByRole('heading', { name: 'Add a second factor', level: 1 }).waitFor()
+  await page.getByRole('heading', { name: 'Second factor', level: 1 }).waitFor()
   await signOut(page)
   await press(page, withPasskey)
   await page.getByText('this passkey opens no account here').waitFor()

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { addPerson, sessionCookie } from '../api/fixtures.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { createPersonalOrganization } from '../../src/governance/people/organizations.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { mostInvited } from '../../src/contract/plan-limits.ts'
 import { signedInAt, violations } from './support.ts'
@@ -147,4 +149,42 @@ test('an admin is told whom to ask, and changes nothing', async () => {
   expect((await send({ action: 'remove', user_id: user }, 'admin')).status).toBe(403)
   const members = (await home.call('owner', 'GET', `${organization()}/members`)).body.data
   expect(members.map(({ user_id }: { user_id: string }) => user_id)).toContain(user)
+})
+
+test('a person in no organization makes one on their account’s page, and switches to it', async () => {
+  const { server } = home
+  const { userId } = await addPerson(server.context, server.identities.organization_id, 'member')
+  await server.context.pool.query('delete from memberships where user_id = $1', [userId])
+  const cookie = await sessionCookie(server.context, userId)
+  const account = '/console/account'
+  const page = async (at = account) => (await home.get(at, cookie)).text()
+  const empty = await page()
+  expect(plain(empty)).toContain('You are in no organization.')
+  expect(empty).toContain('href="/console/account#organizations"')
+  expect((await home.get('/console/', cookie)).headers.get('location')).toBe(account)
+  // As at sign-up.
+  await createPersonalOrganization(server.context, {
+    id: userId,
+    name: 'Nora',
+    email: 'nora@larkspur.example',
+  })
+  const alone = 'You are in no organization with others.'
+  expect(plain(await page('/console/approvals'))).toContain(alone)
+  const [, token = ''] = /name="token" value="([\w-]+)"/.exec(empty) ?? []
+  const send = (name: string) => home.post(account, { token, action: 'organization', name }, {}, cookie)
+  const refused = await send('')
+  expect(refused.status).toBe(422)
+  expect(plain(await refused.text())).toContain('Name of the new organization: Must not be empty.')
+  for (const name of ['Larkspur', 'Marigold']) {
+    const made = (await send(name)).headers.get('location') ?? ''
+    expect(plain(await page(made.split('#')[0]))).toContain(`${name} is made, and you are its owner.`)
+  }
+  const row =
+    ((await page()).split('<main')[1] ?? '').split('<tr>').find((each) => each.includes('>Marigold<')) ?? ''
+  const [, id = ''] = /name="organization_id" value="(org_\w+)"/.exec(row) ?? []
+  const switched = await home.post('/console/organization', { token, organization_id: id }, {}, cookie)
+  const chosen = switched.headers.getSetCookie().map((each) => each.split(';')[0])
+  const shown = await (await home.get(path, [cookie, ...chosen].join('; '))).text()
+  expect(plain(shown)).toContain('Organization: Marigold')
+  expect(plain(await page('/console/approvals'))).not.toContain(alone)
 })

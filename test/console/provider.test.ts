@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { aProvider } from '../api/access-matrix/world.ts'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { signedInAt, violations } from './support.ts'
 
@@ -11,11 +11,48 @@ const organization = () => `/organizations/${home.server.identities.organization
 beforeAll(async () => {
   home = await startPages({})
   await home.call('owner', 'PUT', `${organization()}/sign-in`, aProvider(['larkspur.example']))
-  await home.server.context.pool.query(`update sign_in_domains set proven_at = now(), proven_by = 'operator'`)
+  await proven()
 })
+const proven = () =>
+  home.server.context.pool.query(`update sign_in_domains set proven_at = now(), proven_by = 'operator'`)
 afterAll(() => home?.server.close())
 
 const phone = { viewport: { width: 390, height: 844 } }
+
+test('the form has the fields of the chosen kind only', async () => {
+  await home.call('owner', 'DELETE', `${organization()}/sign-in`)
+  const fields = async (query = '') =>
+    [
+      ...(await home.main(`/console/provider${query}`, 'owner')).matchAll(
+        /name="(issuer|client_id|client_secret|sso_url|certificates)"/g,
+      ),
+    ].map(([, name]) => name)
+  expect(await fields()).toEqual([])
+  expect(await home.main('/console/provider', 'owner')).toContain(
+    'href="/console/provider?kind=saml#setting"',
+  )
+  expect(await fields('?kind=oidc')).toEqual(['issuer', 'client_id', 'client_secret'])
+  expect(await fields('?kind=saml')).toEqual(['issuer', 'sso_url', 'certificates'])
+  const form = { token: await home.tokenOf('/console/account', 'owner'), action: 'save', kind: 'saml' }
+  const sent = {
+    ...form,
+    issuer: 'idp',
+    sso_url: 'nowhere',
+    certificates: 'none',
+    domains: 'larkspur.example',
+  }
+  const refused = await home.post('/console/provider', sent, {}, await home.cookieOf('owner'))
+  const text = await refused.text()
+  expect([refused.status, text.includes('name="client_id"'), text.includes('value="nowhere"')]).toEqual([
+    422,
+    false,
+    true,
+  ])
+  expect(plain(text)).toContain('Address of the sign-in: ')
+  await home.call('owner', 'PUT', `${organization()}/sign-in`, aProvider(['larkspur.example']))
+  await proven()
+  expect(await fields()).toEqual(['issuer', 'client_id', 'client_secret'])
+})
 
 describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   inBrowser('an owner makes a token for the directory, reads it once, and ends it', async () => {

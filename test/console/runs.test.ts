@@ -5,6 +5,7 @@ import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { addOrganization } from '../api/fixtures.ts'
 import type { TestServer } from '../api/server.ts'
 import { opOf } from '../governance/runs/engine-fixture.ts'
+import { exactly } from '../../src/console/parts/time.tsx'
 import { inBrowser } from '../support/chromium.ts'
 import {
   agentSession,
@@ -191,11 +192,7 @@ describe('in a browser', () => {
     await page.keyboard.press('Enter')
     await page.waitForURL(`**/console/runs/${id}`)
     const { created_at } = await runOf(id)
-    const local = new Intl.DateTimeFormat('en-GB', {
-      ...{ day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit' },
-      ...{ timeZoneName: 'short', timeZone: 'Pacific/Auckland' },
-    })
-    const shown = page.getByText(`(${local.format(new Date(created_at))})`)
+    const shown = page.getByText(`(${exactly(new Date(created_at), 'Pacific/Auckland')})`)
     await shown.first().waitFor()
     await tabTo(page, '#picture')
     await tabTo(page, '.ask > summary')

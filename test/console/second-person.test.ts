@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { addPerson } from '../api/fixtures.ts'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 
 /* Pages while `loosening` is `second_person`: a form whose change waits leads to its approval. */
 
 let home: PagesHome
 const organization = () => `/organizations/${home.server.identities.organization_id}`
 const person = (who: 'viewer' | 'member') => home.server.identities.users[who].user_id
+const emailOf = (who: 'viewer' | 'owner' | 'admin' | 'approver') => home.server.identities.users[who].email
 const list = '/console/approvals'
 
 let group: string
@@ -56,8 +57,42 @@ test.each(Object.entries(changes()))('%s', async (_, change) => {
   })
 })
 
+test('a change that waits is shown at its rule or group, and marked in the lists', async () => {
+  for (const [list, id, title] of [
+    ['/console/rules', rule, 'Delete the rule wait'],
+    ['/console/groups', group, `Take ${emailOf('viewer')} out of the group interns`],
+  ] as const) {
+    const page = await home.main(`${list}/${id}`, 'owner')
+    expect(plain(page)).toMatch(/(A change waits|Changes wait) for a second person/)
+    expect(plain(page)).toContain(`${title}, asked for by ${emailOf('owner')}`)
+    const row = (await home.main(list, 'owner')).split('<tr>').find((each) => each.includes(`/${id}"`)) ?? ''
+    const [link] = /\/console\/approvals\/apr_\w+/.exec(row) ?? []
+    expect(plain(row)).toContain('A change waits')
+    expect(page).toContain(`href="${link}"`)
+    expect((await home.get(link ?? '', await home.cookieOf('owner'))).status).toBe(200)
+  }
+})
+
+test('a change is read as code, without marks on the indentation, and its version says who approved it', async () => {
+  const path = `${organization()}/rules/${rule}`
+  const { body } = await home.call('admin', 'PATCH', path, { status: 'shadow' })
+  const page = await home.main(`/console/approvals/${body.change.id}`)
+  expect(page).toContain('diff-line')
+  expect(plain(page).split('Exactly as it was asked for')[0]).not.toMatch(/\d blanks|`/)
+  expect(page).toMatch(/<h1>.{0,200}<code class="quoted">.{0,60}wait/s)
+  expect(plain(await home.main('/console/approvals'))).toContain('Change the rule wait')
+  expect((await home.call('approver', 'POST', `/approvals/${body.change.id}/approve`, {})).status).toBe(200)
+  const rows = plain(await home.main(`/console/rules/${rule}`, 'member')).split('Version 2')
+  expect(rows[1]).toContain(`${emailOf('admin')}, approved by ${emailOf('approver')}`)
+  expect(rows[1]?.match(/approved by/g)).toHaveLength(1)
+  const versions = await home.call('member', 'GET', `${path}/versions`)
+  expect(
+    versions.body.data.map((each: { approved_by_email: string | null }) => each.approved_by_email),
+  ).toEqual([emailOf('approver'), null])
+})
+
 test('changes are not approved together, unseen', async () => {
-  const { body } = await home.call('approver', 'GET', '/approvals?kind=change')
+  const { body } = await home.call('approver', 'GET', '/approvals?kind=change&status=pending')
   const ids: string[] = body.data.map(({ id }: { id: string }) => id)
   expect(ids.length).toBeGreaterThan(1)
   const page = await home.main(list)

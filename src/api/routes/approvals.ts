@@ -106,7 +106,7 @@ export const approval = named('Approval', {
     .record(z.string(), anyJson)
     .optional()
     .describe(
-      'only for those who may decide it, and for the person who asked; of a change, `title`, `before`, `after`, `why` and `example`',
+      'only for those who may decide it, and for the person who asked; of a change, `title`, `object` (the id of the rule or group), `before`, `after`, `why` and `example`',
     ),
   preview: preview.optional(),
   values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),

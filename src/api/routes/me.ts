@@ -73,6 +73,7 @@ const me = named('Me', {
     name: z.string(),
     email_verified: z.boolean(),
     second_factor: z.boolean(),
+    time_zone: z.string().nullable().describe('pages and mails write times in it; null: UTC'),
   }),
   organizations: z.array(myOrganization),
   organization_id: id,
@@ -135,6 +136,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
             name: 'approver',
             email_verified: true,
             second_factor: false,
+            time_zone: 'Europe/Berlin',
           },
           organizations: [
             {
@@ -183,7 +185,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
       }))
       const account = await context.db
         .selectFrom('users')
-        .select(['email_verified', 'two_factor_enabled as second_factor'])
+        .select(['email_verified', 'two_factor_enabled as second_factor', 'time_zone'])
         .where('id', '=', identity.user.id)
         .executeTakeFirstOrThrow()
       const { rows } = await sql<{ opened_with: OpenedWith | null; has_factor: boolean }>`

@@ -1,4 +1,4 @@
-import { dateFormat, timeWords } from '../parts/time.tsx'
+import { exactly, timeTitle, timeWords } from '../parts/time.tsx'
 import { hydrate } from './islands.ts'
 
 /*
@@ -203,7 +203,9 @@ document.addEventListener('change', ({ target }) => {
 for (const field of document.querySelectorAll('input[data-time-zone]'))
   field.setAttribute('value', Intl.DateTimeFormat().resolvedOptions().timeZone)
 
-const dates = dateFormat()
+/** The time zone of the person's account; if it has none, that of this device. */
+const zone =
+  document.documentElement.getAttribute('data-zone') ?? Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Milliseconds by which this device's clock is ahead of the clock of the server that wrote the page. */
 const ahead = Date.now() - (Date.parse(document.documentElement.getAttribute('data-now') ?? '') || Date.now())
@@ -212,13 +214,17 @@ const serverTime = () => Date.now() - ahead
 /** Shows times in the reader's time zone, and updates the relative times. */
 function showTimes() {
   for (const time of document.querySelectorAll('time[datetime]')) {
-    const at = Date.parse(time.getAttribute('datetime') ?? '')
-    if (Number.isNaN(at)) continue
-    const between = at - serverTime()
+    const at = new Date(time.getAttribute('datetime') ?? '')
+    if (Number.isNaN(at.getTime())) continue
+    const between = at.getTime() - serverTime()
     const words = timeWords(between, time.hasAttribute('data-length'))
-    const date = dates.format(at)
-    time.setAttribute('title', date)
-    const text = time.hasAttribute('data-exact') ? `${words} (${date})` : words
+    time.setAttribute('title', timeTitle(at, zone))
+    const date = exactly(at, zone)
+    const text = time.hasAttribute('data-date')
+      ? date
+      : time.hasAttribute('data-exact')
+        ? `${words} (${date})`
+        : words
     if (time.textContent !== text) time.textContent = text
   }
 }

@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
 import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
-import { Alert, Words } from '../parts/words.tsx'
+import { Words } from '../parts/words.tsx'
 import { Badge } from '../parts/state.tsx'
 import {
   hasRole,
@@ -9,25 +9,35 @@ import {
   type Me,
   type Organization,
   type PersonsVisit,
-  type Problem,
   type Result,
   type Shown,
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { asUtc, Away, type Absence } from '../parts/absence.tsx'
-import { Select } from '../parts/form.tsx'
+import { absenceOf, Away, type Absence } from '../parts/absence.tsx'
+import { empty, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
-import { distance, Time } from '../parts/time.tsx'
+import { Organizations } from '../parts/organizations.tsx'
+import { distance, Time, zoneWords } from '../parts/time.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
 
 type MailState = AnswerOf<'GET /me/notifications'>
 type SlackState = Pick<Organization, 'slack_account' | 'slack_claim' | 'slack_problem'>
 
-export async function accountPage(
-  visit: PersonsVisit,
-  refused: Problem | null = null,
-  given = '',
-  away: Form | null = null,
-): Promise<Shown> {
+const labels = {
+  name: 'Name of the new organization',
+  from: 'From',
+  until: 'Until',
+  deputy: 'Your deputy’s mail address',
+  external_id: 'Your member id in Slack',
+  code: 'Code from Slack',
+  time_zone: 'Your time zone',
+}
+
+export async function accountPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, labels)
+  /** What the person has typed, for the form that they have sent. */
+  const sent = (action: string): Filled =>
+    filled.form?.get('action') === action ? filled : { ...filled, form: null }
   const me = await visit.api.call('GET /me')
   if (!me.ok) return problemPage(me, visit.place)
   const { person, token, now } = visit
@@ -37,7 +47,7 @@ export async function accountPage(
   const mails = await mailsIn(visit, organization)
   const absence = await absenceIn(visit, organization)
   return {
-    status: refused?.status ?? 200,
+    status: filled.problem?.status ?? 200,
     title: 'Your account',
     main: (
       <article class="page medium">
@@ -47,13 +57,19 @@ export async function accountPage(
             <Words text={user.name} most={100} /> · <Words text={user.email} />
           </p>
         </header>
-        <Alert message={refused?.message ?? null} />
+        <Refused filled={filled} />
         <SignIn me={me.body} />
         {organization === null || slack === undefined ? null : (
-          <SlackAccount organization={organization} slack={slack} given={given} token={token} now={now} />
+          <SlackAccount
+            organization={organization}
+            slack={slack}
+            filled={sent('link')}
+            token={token}
+            now={now}
+          />
         )}
         {organization === null ? null : (
-          <Away visit={visit} organization={organization} absence={absence} form={away} />
+          <Away visit={visit} organization={organization} absence={absence} filled={sent('away')} />
         )}
         {organization === null || mails === null ? null : (
           <MailChoice
@@ -63,6 +79,7 @@ export async function accountPage(
             isSaved={visit.query.get('saved') === 'mails'}
           />
         )}
+        <Organizations visit={visit} filled={sent('organization')} />
       </article>
     ),
   }
@@ -101,9 +118,7 @@ function SignIn({ me: { user } }: { readonly me: Me }) {
       <p class="links">
         {user.email_verified ? null : <a href={confirmPath}>Confirm your address</a>}
         <a href={`${secondFactorPath}?return=${encodeURIComponent(accountPath)}`}>
-          {user.second_factor
-            ? 'Second factor, passkeys and backup codes'
-            : 'Add a second factor or a passkey'}
+          Second factor: passkeys and codes
         </a>
         <a href={resetPath}>Set a new password by mail</a>
       </p>
@@ -111,19 +126,29 @@ function SignIn({ me: { user } }: { readonly me: Me }) {
   )
 }
 
-/** `POST /console/account`: changes the person's own Slack account or mail settings. */
+/** `POST /console/account`: changes what is the person's own, or makes an organization. */
 export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Shown> {
+  if (form.get('action') === 'organization') return makeOrganization(visit, form)
   const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
   const account = (form.get('external_id') ?? '').trim().toUpperCase()
   const change = organization === undefined ? null : changeOf(visit, organization, form, account)
-  if (change === null)
-    return accountPage(visit, { status: 422, code: 'validation_error', message: 'Press one of the buttons.' })
+  if (change === null) return accountPage(visit, { form: null, problem: nothingDone })
   const done = await change
-  const action = form.get('action')
-  if (done.ok) return { redirect: `${accountPath}${places[action ?? ''] ?? '#slack'}` }
-  const message = done.status === 422 ? (mistakes[action ?? ''] ?? done.message) : done.message
-  const given = action === 'link' ? account.slice(0, 40) : ''
-  return accountPage(visit, { ...done, message }, given, action === 'away' ? form : null)
+  const action = form.get('action') ?? ''
+  if (done.ok) return { redirect: `${accountPath}${places[action] ?? '#slack'}` }
+  const mistake = done.status === 422 ? mistakes[action] : undefined
+  return accountPage(visit, {
+    form,
+    problem: mistake === undefined ? done : { ...done, message: mistake, details: [] },
+  })
+}
+
+async function makeOrganization(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const body = { name: (form.get('name') ?? '').trim() }
+  const made = await visit.api.call('POST /organizations', { body, ...onceOf(form) })
+  return made.ok
+    ? { redirect: `${accountPath}?made=${made.body.id}#organizations` }
+    : accountPage(visit, { form, problem: made })
 }
 
 const places: Readonly<Record<string, string>> = {
@@ -166,11 +191,11 @@ function changeOf(
       }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }
-    case 'away': {
-      const [from, until] = [asUtc(form.get('from')), asUtc(form.get('until'))]
-      const body = { from, until, deputy: (form.get('deputy') ?? '').trim() }
-      return api.call('PUT /me/absence', { query: { organization_id: id }, body })
-    }
+    case 'away':
+      return api.call('PUT /me/absence', {
+        query: { organization_id: id },
+        body: absenceOf(form, person.user.time_zone),
+      })
     case 'back':
       return api.call('DELETE /me/absence', { query: { organization_id: id } })
     default:
@@ -223,9 +248,15 @@ function MailChoice(props: {
         <Select
           name="time_zone"
           label="Your time zone"
-          options={[['', 'UTC'], ...zones.map((zone) => [zone, zone.replaceAll('_', ' ')] as const)]}
+          options={[
+            ['', 'UTC'],
+            // A zone can have several names, and the list has one of them.
+            ...[...new Set([...zones, ...(mails.time_zone === null ? [] : [mails.time_zone])])]
+              .toSorted()
+              .map((zone) => [zone, zoneWords(zone)] as const),
+          ]}
           value={mails.time_zone ?? ''}
-          help="Mails of all your organizations tell times in it."
+          help="The pages and the mails of all your organizations tell times in it."
         />
         <button name="action" value="mails">
           Save
@@ -239,7 +270,7 @@ function MailChoice(props: {
 function SlackAccount(props: {
   readonly organization: Organization
   readonly slack: SlackState
-  readonly given: string
+  readonly filled: Filled
   readonly token: string
   readonly now: Date
 }) {
@@ -331,11 +362,11 @@ function CodeForm(props: Inside & { claim: NonNullable<SlackState['slack_claim']
   )
 }
 
-function IdForm(props: Inside & { organization: Organization; slack: SlackState; given: string }) {
+function IdForm(props: Inside & { organization: Organization; slack: SlackState; filled: Filled }) {
   const {
     organization,
     slack: { slack_account: account, slack_claim: claim },
-    given,
+    filled,
     hidden,
     token,
   } = props
@@ -356,7 +387,7 @@ function IdForm(props: Inside & { organization: Organization; slack: SlackState;
           autocapitalize="characters"
           spellcheck={false}
           aria-describedby="external-help"
-          value={given}
+          value={filled.form?.get('external_id')?.toUpperCase() ?? ''}
         />
         <p
           id="external-help"

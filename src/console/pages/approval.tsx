@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { sentenceOf } from '../parts/state.tsx'
+import { plainTitle } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { onceOf } from '../parts/form.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
@@ -29,7 +29,7 @@ export async function approvalPage(
   const known = run?.ok === true ? run.body : null
   return {
     status: refused?.status ?? 200,
-    title: sentenceOf(approval),
+    title: plainTitle(approval),
     main: (
       <>
         <Approval

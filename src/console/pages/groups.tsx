@@ -1,14 +1,18 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
-import { Confirm, empty, Field, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { AwayNote } from '../parts/absence.tsx'
+import { ChangeWaits, waitingChanges, WaitingNote } from '../parts/change.tsx'
+import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
+import { groupSizes, lackingGroups, NobodyCan } from '../parts/rule.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
 import {
-  hasRole,
+  isAtLeast,
+  organizationId,
   waitsFor,
   type Form,
   type PersonsVisit,
@@ -22,18 +26,26 @@ import { problemPage } from './plain.tsx'
 
 type GroupDetail = AnswerOf<'GET /organizations/{id}/groups/{group}'>
 
-const idOf = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
-const mayChange = ({ person }: PersonsVisit): boolean => hasRole(person.organization?.role ?? null, 'owner')
+const mayChange = (visit: PersonsVisit): boolean => isAtLeast(visit, 'owner')
+
+const labels = { name: 'Name', description: 'What it is for', members: 'Members', member: 'Address' }
 
 /** `GET /console/groups` */
-export async function groupsPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function groupsPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, labels)
   const cursor = visit.query.get('cursor') ?? undefined
   const listed = await visit.api.call('GET /organizations/{id}/groups', {
-    params: { id: idOf(visit) },
+    params: { id: organizationId(visit) },
     query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
   })
   if (!listed.ok) return problemPage(listed, visit.place)
   const { data, next_cursor: next } = listed.body
+  const [sizes, rules, changes] = await Promise.all([
+    groupSizes(visit),
+    newestRules(visit),
+    waitingChanges(visit),
+  ])
+  const lacking = new Set(rules.flatMap((rule) => lackingGroups(rule, sizes)))
   return {
     status: filled.problem?.status ?? 200,
     title: 'Groups',
@@ -46,11 +58,8 @@ export async function groupsPage(visit: PersonsVisit, filled: Filled = empty): P
           </p>
           <p>A rule can ask a group for approval. Its members decide, whatever their role is.</p>
         </header>
-        <Refused
-          filled={filled}
-          fields={{ name: 'Name', description: 'What it is for', members: 'Members' }}
-        />
-        <Told result={visit.query.get('done')} />
+        <Refused filled={filled} />
+        <Told visit={visit} results={results} />
         {data.length === 0 ? (
           <Empty title="There is no group yet.">An owner makes one, and then rules can name it.</Empty>
         ) : (
@@ -58,15 +67,20 @@ export async function groupsPage(visit: PersonsVisit, filled: Filled = empty): P
             label="Groups"
             head={['Name', 'What it is for', 'Members', 'Made']}
             rows={data.map((group) => [
-              <a href={`${groupsPath}/${group.id}`}>
-                <Words text={group.name} />
-              </a>,
+              <>
+                <a href={`${groupsPath}/${group.id}`}>
+                  <Words text={group.name} />
+                </a>
+                <ChangeWaits changes={changes.get(group.id)} />
+              </>,
               group.description === '' ? (
                 <span class="quiet">–</span>
               ) : (
                 <Words text={group.description} most={300} />
               ),
-              group.member_count.toLocaleString('en'),
+              <>
+                {group.member_count.toLocaleString('en')} {lacking.has(group.name) ? <NobodyCan /> : null}
+              </>,
               <Time at={group.created_at} now={visit.now} />,
             ])}
           />
@@ -93,13 +107,6 @@ const results: Readonly<Record<string, string>> = {
   save: 'The description is saved.',
 }
 
-const Told = ({ result }: { result: string | null }) =>
-  result === null || results[result] === undefined ? null : (
-    <p class="note" role="status">
-      {results[result]}
-    </p>
-  )
-
 const NewGroup = ({ visit, filled }: { visit: PersonsVisit; filled: Filled }) => (
   <section class="card" aria-labelledby="new">
     <h2 id="new">Make a group</h2>
@@ -107,17 +114,13 @@ const NewGroup = ({ visit, filled }: { visit: PersonsVisit; filled: Filled }) =>
       <OnceField />
       <Field
         name="name"
-        label="Name"
-        autocomplete="off"
         most={64}
         help="Lower-case letters, digits, - and _, such as finance. Rules name the group by it."
         filled={filled}
       />
       <Field
         name="members"
-        label="Members"
         rows={3}
-        autocomplete="off"
         most={20_000}
         help="Addresses of members of the organization, one in each line."
         filled={filled}
@@ -133,7 +136,7 @@ const NewGroup = ({ visit, filled }: { visit: PersonsVisit; filled: Filled }) =>
 export async function createGroup(visit: PersonsVisit, form: Form): Promise<Shown> {
   const members = (form.get('members') ?? '').split(/[\s,;]+/).filter((each) => each !== '')
   const made = await visit.api.call('POST /organizations/{id}/groups', {
-    params: { id: idOf(visit) },
+    params: { id: organizationId(visit) },
     body: { name: (form.get('name') ?? '').trim(), members },
     ...onceOf(form),
   })
@@ -142,13 +145,14 @@ export async function createGroup(visit: PersonsVisit, form: Form): Promise<Show
 }
 
 /** `GET /console/groups/:id` */
-export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function groupPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, labels)
   const read = await visit.api.call('GET /organizations/{id}/groups/{group}', {
-    params: { id: idOf(visit), group: visit.params['id'] ?? '' },
+    params: { id: organizationId(visit), group: visit.params['id'] ?? '' },
   })
   if (!read.ok) return problemPage(read, visit.place)
   const group = read.body
-  const rules = await rulesOf(visit, group.name)
+  const [rules, changes] = await Promise.all([rulesOf(visit, group.name), waitingChanges(visit)])
   const path = `${groupsPath}/${group.id}`
   return {
     status: filled.problem?.status ?? 200,
@@ -168,8 +172,9 @@ export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Pr
             </p>
           )}
         </header>
-        <Refused filled={filled} fields={{ member: 'Address' }} />
-        <Told result={visit.query.get('done')} />
+        <Refused filled={filled} />
+        <Told visit={visit} results={results} />
+        <WaitingNote changes={changes.get(group.id)} now={visit.now} />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
           {group.members.length === 0 ? (
@@ -189,14 +194,18 @@ export async function groupPage(visit: PersonsVisit, filled: Filled = empty): Pr
   }
 }
 
-/** Those of the newest 200 rules that ask the group. */
-async function rulesOf(visit: PersonsVisit, name: string): Promise<readonly RuleView[]> {
+/** Those of the newest rules that ask the group. */
+const rulesOf = async (visit: PersonsVisit, name: string): Promise<readonly RuleView[]> =>
+  (await newestRules(visit)).filter((rule) =>
+    seatsOf(rule).some((seat) => 'group' in seat && seat.group === name),
+  )
+
+async function newestRules(visit: PersonsVisit): Promise<readonly RuleView[]> {
   const listed = await visit.api.call('GET /organizations/{id}/rules', {
-    params: { id: idOf(visit) },
+    params: { id: organizationId(visit) },
     query: { limit: '200' },
   })
-  const all = listed.ok ? listed.body.data : []
-  return all.filter((rule) => seatsOf(rule).some((seat) => 'group' in seat && seat.group === name))
+  return listed.ok ? listed.body.data : []
 }
 
 const Rules = ({ rules }: { rules: readonly RuleView[] }) => (
@@ -223,7 +232,10 @@ const Rules = ({ rules }: { rules: readonly RuleView[] }) => (
 function memberRow(member: GroupDetail['members'][number], group: GroupDetail, visit: PersonsVisit) {
   const { user_id: id, email, role, added_at: at } = member
   return [
-    <Words text={email} most={254} />,
+    <>
+      <Words text={email} most={254} />
+      <AwayNote absence={member.absence} now={visit.now} />
+    </>,
     capital(role),
     <Time at={at} now={visit.now} />,
     ...(mayChange(visit)
@@ -250,9 +262,7 @@ function Change(props: { visit: PersonsVisit; path: string; group: GroupDetail; 
           <OnceField />
           <Field
             name="member"
-            label="Address"
             type="email"
-            autocomplete="off"
             most={254}
             help="Of a member of the organization."
             filled={filled}
@@ -285,7 +295,7 @@ export async function changeGroup(visit: PersonsVisit, form: Form): Promise<Show
 
 function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {
   const { api } = visit
-  const group = { id: idOf(visit), group: visit.params['id'] ?? '' }
+  const group = { id: organizationId(visit), group: visit.params['id'] ?? '' }
   const member = { params: { ...group, user: (form.get('member') ?? '').trim() } }
   switch (action) {
     case 'add':

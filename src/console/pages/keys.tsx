@@ -7,6 +7,7 @@ import {
   Field,
   onceOf,
   problemsAt,
+  labelled,
   Refused,
   Select,
   Wrong,
@@ -159,7 +160,8 @@ function States({ states: key, isOwn, now }: { states: Key; isOwn: boolean; now:
 /* A new key. */
 
 /** `GET /console/keys/new`. The form offers what the role of the person can use. */
-export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, fields)
   const organization = organizationOf(visit, filled)
   if (organization === null) return problemPage(noOrganization, visit.place)
   const scopes = await visit.api.call('GET /scopes')
@@ -203,15 +205,13 @@ export async function newKeyPage(visit: PersonsVisit, filled: Filled = empty): P
             )}
           </p>
         </header>
-        <Refused filled={filled} fields={fields} />
+        <Refused filled={filled} />
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
           <input type="hidden" name="organization_id" value={organization.id} />
           {account === null ? null : <input type="hidden" name="service_account" value={account.id} />}
           <Field
             name="name"
-            label="Name"
-            autocomplete="off"
             most={200}
             help="So that you know later what uses it, such as “laptop” or “nightly report”."
             filled={filled}
@@ -347,7 +347,8 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
 /* One key. */
 
 /** `GET /console/keys/{id}` */
-export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function keyPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, fields)
   const { organization, user } = visit.person
   const found = await visit.api.call('GET /api-keys/{id}', { params: { id: visit.params['id'] ?? '' } })
   if (!found.ok || organization === null) return problemPage(found.ok ? noOrganization : found, visit.place)
@@ -379,7 +380,7 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
           </h1>
           <States states={key} isOwn={isOwn} now={visit.now} />
         </header>
-        <Refused filled={filled} fields={fields} />
+        <Refused filled={filled} />
         {visit.query.get('saved') === null ? null : (
           <p class="note" role="status">
             Saved. It holds at once, everywhere.
@@ -403,14 +404,7 @@ export async function keyPage(visit: PersonsVisit, filled: Filled = empty): Prom
               {isOwn ? null : (
                 <p class="quiet">Only the key’s person can add rights or let it last longer.</p>
               )}
-              <Field
-                name="name"
-                label="Name"
-                autocomplete="off"
-                most={200}
-                value={key.name}
-                filled={filled}
-              />
+              <Field name="name" most={200} value={key.name} filled={filled} />
               <Ends now={visit.now} filled={filled} before={key.expires_at} />
               <Scopes groups={groups} checked={scopesOf(key)} presets={[]} filled={filled} />
               <button class="primary" name="action" value="change">

@@ -1,7 +1,18 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { homePath, peoplePath, providerPath } from '../../contract/pages.ts'
 import { mostInvited } from '../../contract/plan-limits.ts'
-import { Confirm, empty, Field, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { AwayNote } from '../parts/absence.tsx'
+import {
+  Confirm,
+  empty,
+  Field,
+  labelled,
+  onceOf,
+  Refused,
+  Select,
+  Told,
+  type Filled,
+} from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Badge } from '../parts/state.tsx'
@@ -37,7 +48,8 @@ const roleWords = {
 const roleOptions = roles.map((role) => [role, roleWords[role]] as const)
 
 /** `GET /console/people` */
-export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function peoplePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, { addresses: 'Addresses', name: 'Name' }, { emails: 'addresses' })
   const organization = organizationOf(visit, filled)
   const refused = organization === null ? notHere : whyNot(organization)
   if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
@@ -62,8 +74,8 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
             <a href={providerPath}>Company sign-in</a>
           </p>
         </header>
-        <Refused filled={filled} fields={{ addresses: 'Addresses', name: 'Name' }} />
-        <Told result={visit.query.get('done')} at="members" />
+        <Refused filled={filled} />
+        <Told visit={visit} results={results.members} />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
           <Table
@@ -77,7 +89,7 @@ export async function peoplePage(visit: PersonsVisit, filled: Filled = empty): P
         {invitations.ok ? (
           <Invitations visit={visit} organization={organization} page={invitations.body} />
         ) : null}
-        <Told result={visit.query.get('done')} at="accounts" />
+        <Told visit={visit} results={results.accounts} />
         <ServiceAccounts visit={visit} organization={organization} accounts={accounts} filled={filled} />
       </article>
     ),
@@ -123,15 +135,6 @@ const results = {
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>
 
-function Told({ result, at }: { result: string | null; at: keyof typeof results }) {
-  const words: Readonly<Record<string, string>> = results[at]
-  return result === null || !Object.hasOwn(words, result) ? null : (
-    <p class="note" role="status">
-      {words[result]}
-    </p>
-  )
-}
-
 function memberRow(member: Member, visit: PersonsVisit, organizationId: string) {
   const {
     user_id: id,
@@ -155,6 +158,7 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
       <span class="quiet small">
         <Words text={email} most={254} />
       </span>
+      <AwayNote absence={member.absence} now={visit.now} />
     </>,
     capital(role),
     hasFactor ? <Badge tone="good" word="On" /> : <Badge tone="warn" word="None" />,
@@ -224,9 +228,7 @@ function Invite(props: { visit: PersonsVisit; organization: Organization; filled
         <input type="hidden" name="organization_id" value={organization.id} />
         <Field
           name="addresses"
-          label="Addresses"
           rows={3}
-          autocomplete="off"
           most={mostInvited * 260}
           help={`One in each line, or with commas between them; at most ${mostInvited}.`}
           filled={filled}
@@ -250,7 +252,7 @@ function Invitations(props: {
   return (
     <section class="stack" aria-labelledby="invitations">
       <h2 id="invitations">Open invitations</h2>
-      <Told result={visit.query.get('done')} at="invitations" />
+      <Told visit={visit} results={results.invitations} />
       {open.length === 0 ? (
         <Empty title="Nobody is invited now.">Invite them in the form above.</Empty>
       ) : (
@@ -359,10 +361,7 @@ async function inviteAll({ api }: PersonsVisit, form: Form, id: string): Promise
     body: { emails: addresses, role },
     ...onceOf(form),
   })
-  if (!sent.ok) {
-    const details = (sent.details ?? []).map(({ message }) => ({ path: 'addresses', message }))
-    return { form, problem: { ...sent, details } }
-  }
+  if (!sent.ok) return { form, problem: sent }
   const { refused } = sent.body
   if (refused.length === 0) return { form, problem: null }
   const message = `${addresses.length - refused.length} of ${addresses.length} invitations were sent: look at the addresses`

@@ -1,8 +1,9 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { peoplePath, providerPath } from '../../contract/pages.ts'
-import { Confirm, empty, Field, Refused, Select, type Filled } from '../parts/form.tsx'
+import { Confirm, empty, Field, labelled, Refused, Select, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Badge } from '../parts/state.tsx'
+import { Facts } from '../parts/values.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
@@ -24,9 +25,8 @@ type SignIn = AnswerOf<'GET /organizations/{id}/sign-in'>
 type Provider = NonNullable<SignIn['provider']>
 
 const labels = {
-  kind: 'What the provider speaks',
-  sso_url: 'Address of the sign-in (SAML)',
-  certificates: 'Certificates (SAML)',
+  sso_url: 'Address of the sign-in',
+  certificates: 'Certificates',
   issuer: 'Issuer',
   client_id: 'Client id',
   client_secret: 'Client secret',
@@ -45,7 +45,8 @@ const notOwner: Problem = {
 }
 
 /** `GET /console/provider` */
-export async function providerPage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function providerPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, labels)
   const { organization } = visit.person
   if (organization === null || organization.personal || organization.role !== 'owner')
     return problemPage(notOwner, visit.place)
@@ -69,8 +70,8 @@ export async function providerPage(visit: PersonsVisit, filled: Filled = empty):
             <OrganizationName name={organization.name} />
           </p>
         </header>
-        <Refused filled={filled} fields={labels} />
-        <Told result={visit.query.get('done')} />
+        <Refused filled={filled} />
+        <Told visit={visit} results={results} />
         {provider === null ? null : <Domains visit={visit} provider={provider} />}
         <Setting visit={visit} signIn={found.body} filled={filled} />
         {provider === null ? null : (
@@ -95,13 +96,6 @@ const results: Readonly<Record<string, string>> = {
   'token-end': 'The token is ended. The directory is refused at once.',
   remove: 'The provider is removed. The sessions that it opened have ended.',
 }
-
-const Told = ({ result }: { result: string | null }) =>
-  result === null || results[result] === undefined ? null : (
-    <p class="note" role="status">
-      {results[result]}
-    </p>
-  )
 
 function Domains({ visit, provider }: { visit: PersonsVisit; provider: Provider }) {
   return (
@@ -143,160 +137,214 @@ function Domains({ visit, provider }: { visit: PersonsVisit; provider: Provider 
   )
 }
 
+const kinds = { oidc: 'OpenID Connect', saml: 'SAML 2.0' } as const
+type Kind = keyof typeof kinds
+
+/** What the form has sent, else what the address asks for, else what is saved. null: the person chooses first. */
+function kindOf({ query }: PersonsVisit, { form }: Filled, provider: SignIn['provider']): Kind | null {
+  const kind = form?.get('kind') ?? query.get('kind') ?? provider?.kind
+  return kind === 'oidc' || kind === 'saml' ? kind : null
+}
+
 function Setting(props: { visit: PersonsVisit; signIn: SignIn; filled: Filled }) {
-  const { visit, filled } = props
-  const { provider, redirect_uri: redirect, backchannel_logout_uri: logout } = props.signIn
-  const text = (
-    name: 'issuer' | 'client_id' | 'sso_url',
-    help: string,
-    optional: { optional?: true } = {},
-  ) => (
-    <Field
-      name={name}
-      label={labels[name]}
-      autocomplete="off"
-      most={500}
-      {...optional}
-      value={(name === 'client_id' && provider?.kind === 'saml' ? null : provider?.[name]) ?? ''}
-      help={help}
-      filled={filled}
-    />
-  )
+  const { visit, signIn, filled } = props
+  const { provider } = signIn
+  const kind = kindOf(visit, filled, provider)
+  const link = (each: Kind) => <a href={`${providerPath}?kind=${each}#setting`}>{kinds[each]}</a>
+  if (kind === null)
+    return (
+      <section class="card stack" aria-labelledby="setting">
+        <h2 id="setting">Set up a provider</h2>
+        <p>What does your provider speak? Most speak both: then take OpenID Connect.</p>
+        <p class="links">
+          {link('oidc')}
+          {link('saml')}
+        </p>
+      </section>
+    )
+  // The fields of the other kind mean nothing here.
+  const saved = provider?.kind === kind ? provider : null
   return (
     <section class="card" aria-labelledby="setting">
-      <h2 id="setting">{provider === null ? 'Set up a provider' : 'The provider'}</h2>
-      <p>
-        Register Countersign at your provider (OpenID Connect, a web application with a secret) with these
-        addresses. The first is the redirect address, the second the one for back-channel logout:
-      </p>
-      <p>
-        <code class="whole">{redirect}</code>
-      </p>
-      <p>
-        <code class="whole">{logout}</code>
-      </p>
-      <p>With SAML 2.0, give your provider the address of our metadata, or where it sends its answer:</p>
-      <p>
-        <code class="whole">{props.signIn.metadata_url}</code>
-      </p>
-      <p>
-        <code class="whole">{props.signIn.acs_url}</code>
-      </p>
+      <h2 id="setting">{`${provider === null ? 'Set up a provider' : 'The provider'}: ${kinds[kind]}`}</h2>
+      <Registration kind={kind} signIn={signIn} />
       <PostForm action={providerPath} token={visit.token} class="fill">
-        <Select
-          name="kind"
-          label={labels.kind}
-          options={[
-            ['oidc', 'OpenID Connect'],
-            ['saml', 'SAML 2.0'],
-          ]}
-          value={provider?.kind ?? 'oidc'}
-          filled={filled}
-        />
-        {text(
-          'issuer',
-          'The name of the provider, exactly as it writes it: https://login.acme.com. With SAML its entity id.',
+        <input type="hidden" name="kind" value={kind} />
+        {kind === 'oidc' ? (
+          <OidcFields saved={saved} filled={filled} />
+        ) : (
+          <SamlFields saved={saved} filled={filled} />
         )}
-        {text('client_id', 'With OpenID Connect: the provider gives it to Countersign.', { optional: true })}
-        {text('sso_url', 'With SAML: where the provider takes requests (HTTP-Redirect).', { optional: true })}
-        <Field
-          name="certificates"
-          label={labels.certificates}
-          rows={4}
-          autocomplete="off"
-          most={50_000}
-          optional
-          value={provider?.certificates.join('\n') ?? ''}
-          help="With SAML, in PEM, one behind the other. Add the new one before your provider changes it."
-          filled={filled}
-        />
-        <Field
-          name="client_secret"
-          label={labels.client_secret}
-          type="password"
-          autocomplete="off"
-          most={2_000}
-          optional
-          help={
-            provider === null
-              ? 'It is stored sealed, and never shown again.'
-              : 'Leave it empty to keep the present one.'
-          }
-          filled={filled}
-        />
         <Field
           name="domains"
-          label={labels.domains}
           rows={2}
-          autocomplete="off"
           most={12_000}
           value={provider?.domains.map(({ domain }) => domain).join('\n') ?? ''}
           help="One in each line. People with such an address use this provider, once you have proven the domain."
           filled={filled}
         />
-        <Select
-          name="default_role"
-          label={labels.default_role}
-          options={[
-            ['', 'None: only invited people and those with a group below'],
-            ['viewer', 'Viewer: sees runs'],
-            ['member', 'Member: starts runs'],
-            ['admin', 'Admin: decides, writes rules'],
-          ]}
-          value={provider?.default_role ?? ''}
-          filled={filled}
-        />
-        <Field
-          name="groups_claim"
-          label={labels.groups_claim}
-          autocomplete="off"
-          most={100}
-          optional
-          value={provider?.groups_claim ?? ''}
-          help="Usually groups. Leave it empty if groups give no roles."
-          filled={filled}
-        />
-        <Field
-          name="role_map"
-          label={labels.role_map}
-          rows={4}
-          autocomplete="off"
-          most={20_000}
-          optional
-          value={Object.entries(provider?.role_map ?? {})
-            .map((pair) => pair.join(' = '))
-            .join('\n')}
-          help="One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership."
-          filled={filled}
-        />
-        <Field
-          name="group_map"
-          label={labels.group_map}
-          rows={3}
-          autocomplete="off"
-          most={20_000}
-          optional
-          value={Object.entries(provider?.group_map ?? {})
-            .map((pair) => pair.join(' = '))
-            .join('\n')}
-          help="One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out."
-          filled={filled}
-        />
-        <Select
-          name="checks_factor"
-          label="Does the provider always ask for a second factor?"
-          options={[
-            ['', 'Only when it says so in the sign-in'],
-            ['true', 'Yes, always'],
-          ]}
-          value={provider?.checks_factor === true ? 'true' : ''}
-          filled={filled}
-        />
+        <Rights kind={kind} provider={provider} filled={filled} />
         <button class="primary" name="action" value="save">
           Save
         </button>
       </PostForm>
+      <p class="quiet small">Does your provider speak {link(kind === 'oidc' ? 'saml' : 'oidc')}?</p>
     </section>
+  )
+}
+
+/** What the provider must know of this service. */
+function Registration({ kind, signIn }: { kind: Kind; signIn: SignIn }) {
+  const rows =
+    kind === 'oidc'
+      ? ([
+          ['Redirect address', signIn.redirect_uri],
+          ['Back-channel logout', signIn.backchannel_logout_uri],
+        ] as const)
+      : ([
+          ['Address of our metadata', signIn.metadata_url],
+          ['Where it sends its answer', signIn.acs_url],
+        ] as const)
+  return (
+    <>
+      <p>
+        {kind === 'oidc'
+          ? 'Register Countersign at your provider: a web application with a secret, and these addresses.'
+          : 'Give your provider the address of our metadata. If it cannot read that, it needs the second address.'}
+      </p>
+      <Facts facts={rows.map(([name, value]) => [name, <code class="whole">{value}</code>])} />
+    </>
+  )
+}
+
+interface OfKind {
+  readonly saved: Provider | null
+  readonly filled: Filled
+}
+
+function OidcFields({ saved, filled }: OfKind) {
+  return (
+    <>
+      <Field
+        name="issuer"
+        most={500}
+        value={saved?.issuer ?? ''}
+        help="The name of the provider, exactly as it writes it: https://login.acme.com."
+        filled={filled}
+      />
+      <Field
+        name="client_id"
+        most={500}
+        value={saved?.client_id ?? ''}
+        help="The provider gives it to Countersign."
+        filled={filled}
+      />
+      <Field
+        name="client_secret"
+        type="password"
+        most={2_000}
+        {...(saved === null ? {} : { optional: true as const })}
+        help={
+          saved === null
+            ? 'It is stored sealed, and never shown again.'
+            : 'Leave it empty to keep the present one.'
+        }
+        filled={filled}
+      />
+    </>
+  )
+}
+
+function SamlFields({ saved, filled }: OfKind) {
+  return (
+    <>
+      <Field
+        name="issuer"
+        label="Entity id of the provider"
+        most={500}
+        value={saved?.issuer ?? ''}
+        help="Exactly as its metadata writes it."
+        filled={filled}
+      />
+      <Field
+        name="sso_url"
+        most={500}
+        value={saved?.sso_url ?? ''}
+        help="Where the provider takes requests (HTTP-Redirect)."
+        filled={filled}
+      />
+      <Field
+        name="certificates"
+        rows={4}
+        most={50_000}
+        value={saved?.certificates.join('\n') ?? ''}
+        help="In PEM, one behind the other. Add the new one before your provider changes it."
+        filled={filled}
+      />
+    </>
+  )
+}
+
+/** `finance = member`, one in each line. */
+const pairsOf = (map: Readonly<Record<string, string>> = {}): string =>
+  Object.entries(map)
+    .map((pair) => pair.join(' = '))
+    .join('\n')
+
+/** Which role and which groups the people of the provider get. */
+function Rights(props: { kind: Kind; provider: SignIn['provider']; filled: Filled }) {
+  const { kind, provider, filled } = props
+  return (
+    <>
+      <Select
+        name="default_role"
+        options={[
+          ['', 'None: only invited people and those with a group below'],
+          ['viewer', 'Viewer: sees runs'],
+          ['member', 'Member: starts runs'],
+          ['admin', 'Admin: decides, writes rules'],
+        ]}
+        value={provider?.default_role ?? ''}
+        filled={filled}
+      />
+      <Field
+        name="groups_claim"
+        label={kind === 'oidc' ? labels.groups_claim : 'Attribute with the groups'}
+        most={100}
+        optional
+        value={provider?.groups_claim ?? ''}
+        help="Usually groups. Leave it empty if groups give no roles."
+        filled={filled}
+      />
+      <Field
+        name="role_map"
+        rows={4}
+        most={20_000}
+        optional
+        value={pairsOf(provider?.role_map)}
+        help="One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership."
+        filled={filled}
+      />
+      <Field
+        name="group_map"
+        rows={3}
+        most={20_000}
+        optional
+        value={pairsOf(provider?.group_map)}
+        help="One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out."
+        filled={filled}
+      />
+      <Select
+        name="checks_factor"
+        label="Does the provider always ask for a second factor?"
+        options={[
+          ['', 'Only when it says so in the sign-in'],
+          ['true', 'Yes, always'],
+        ]}
+        value={provider?.checks_factor === true ? 'true' : ''}
+        filled={filled}
+      />
+    </>
   )
 }
 
@@ -336,7 +384,7 @@ export async function changeProvider(visit: PersonsVisit, form: Form): Promise<S
   const action = form.get('action') ?? ''
   if (action === 'token-create') {
     const made = await createScimToken(visit, form, organization.id)
-    return 'page' in made ? made.page : providerPage(visit, { form, problem: made.problem })
+    return 'page' in made ? made.page : providerPage(visit, made)
   }
   const done = await act(visit, organization, action, form)
   if (done === null) return providerPage(visit, { form: null, problem: nothingDone })

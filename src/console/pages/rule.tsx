@@ -1,16 +1,28 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
-import { Confirm, empty, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { list, quote } from '../../policy/text.ts'
+import { waitingChanges, WaitingNote } from '../parts/change.tsx'
+import { Confirm, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Pager, Table } from '../parts/list.tsx'
 import { changesOf, newRule } from '../parts/rule-fields.ts'
-import { offeredIn, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
-import { approversOf, matchesOf, RuleFacts, RuleStatus, RuleVerdict } from '../parts/rule.tsx'
+import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
+import {
+  approversOf,
+  groupSizes,
+  lackingGroups,
+  matchesOf,
+  NobodyCan,
+  RuleFacts,
+  RuleStatus,
+  RuleVerdict,
+} from '../parts/rule.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import {
+  organizationId,
   waitsFor,
   type Form,
   type PersonsVisit,
@@ -20,7 +32,7 @@ import {
   type Shown,
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { mayChange, organizationId } from './rules.tsx'
+import { mayChange } from './rules.tsx'
 
 /* `/console/rules/new` and `/console/rules/:id`: one rule, its form for admins, and its earlier versions. */
 
@@ -39,7 +51,8 @@ const Crumbs = () => (
 )
 
 /** `GET /console/rules/new` */
-export async function newRulePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function newRulePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, ruleLabels, ruleAliases)
   if (!mayChange(visit)) return problemPage(notAdmin, visit.place)
   const offered = await offeredIn(visit, organizationId(visit))
   return {
@@ -51,7 +64,7 @@ export async function newRulePage(visit: PersonsVisit, filled: Filled = empty): 
           <Crumbs />
           <h1>Make a rule</h1>
         </header>
-        <Refused filled={filled} fields={ruleLabels} />
+        <Refused filled={filled} />
         <PostForm action={`${rulesPath}/new`} token={visit.token} class="card fill">
           <OnceField />
           <RuleFields rule={null} offered={offered} filled={filled} />
@@ -110,16 +123,19 @@ async function toldOf(visit: PersonsVisit, rule: RuleView | null) {
 }
 
 /** `GET /console/rules/:id`. Of a deleted rule, the versions are left. */
-export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Promise<Shown> {
+export async function rulePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelled(given, ruleLabels, ruleAliases)
   const [id, rule] = [organizationId(visit), visit.params['id'] ?? '']
   const cursor = visit.query.get('versions')
-  const [found, versions, shown] = await Promise.all([
+  const [found, versions, shown, sizes, changes] = await Promise.all([
     visit.api.call('GET /organizations/{id}/rules/{rule}', { params: { id, rule } }),
     visit.api.call('GET /organizations/{id}/rules/{rule}/versions', {
       params: { id, rule },
       query: { limit: '20', ...(cursor === null ? {} : { cursor }) },
     }),
     versionOf(visit, { id, rule }),
+    groupSizes(visit),
+    waitingChanges(visit),
   ])
   if (!versions.ok) return problemPage(versions, visit.place)
   const { data, next_cursor: next } = versions.body
@@ -130,8 +146,9 @@ export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Pro
     title: saved?.name ?? 'A deleted rule',
     main: (
       <article class="page medium">
-        {saved === null ? <Deleted /> : <Head rule={saved} />}
-        <Refused filled={filled} fields={ruleLabels} />
+        {saved === null ? <Deleted /> : <Head rule={saved} lacking={lackingGroups(saved, sizes)} />}
+        <WaitingNote changes={changes.get(rule)} now={visit.now} />
+        <Refused filled={filled} />
         {await toldOf(visit, saved)}
         {shown}
         {saved === null ? null : mayChange(visit) ? (
@@ -156,7 +173,7 @@ export async function rulePage(visit: PersonsVisit, filled: Filled = empty): Pro
   }
 }
 
-function Head({ rule }: { rule: RuleView }) {
+function Head({ rule, lacking }: { rule: RuleView; lacking: readonly string[] }) {
   const approvers = approversOf(rule)
   const named = seatsOf(rule).some((seat) => [seat, ...(seat.also ?? [])].some((who) => 'group' in who))
   return (
@@ -181,6 +198,12 @@ function Head({ rule }: { rule: RuleView }) {
               <a href={groupsPath}>See the groups</a>
             </>
           ) : null}
+        </p>
+      )}
+      {lacking.length === 0 ? null : (
+        <p>
+          <NobodyCan />{' '}
+          <Message text={`too few people are in ${list(lacking.map(quote), 'and')}: an owner adds members`} />
         </p>
       )}
     </header>
@@ -250,7 +273,14 @@ function Versions(props: {
             <a href={`${path}?version=${version.version}#version`}>{`Version ${version.version}`}</a>{' '}
             <span class="quiet">{changeWords(version)}</span>
           </>,
-          <Words text={version.created_by_email} most={254} />,
+          <>
+            <Words text={version.created_by_email} most={254} />
+            {version.approved_by_email === null ? null : (
+              <>
+                , approved by <Words text={version.approved_by_email} most={254} />
+              </>
+            )}
+          </>,
           <Time at={version.created_at} now={visit.now} />,
           ...(mayChange(visit)
             ? [

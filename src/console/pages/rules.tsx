@@ -1,13 +1,25 @@
 import { rulesPath } from '../../contract/pages.ts'
+import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
+import { labelled, Refused } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
-import { approversOf, matchesOf, RuleStatus, RuleVerdict } from '../parts/rule.tsx'
+import {
+  approversOf,
+  groupSizes,
+  lackingGroups,
+  matchesOf,
+  NobodyCan,
+  RuleStatus,
+  RuleVerdict,
+} from '../parts/rule.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, Message, OrganizationName, Words } from '../parts/words.tsx'
 import {
-  hasRole,
+  isAtLeast,
+  organizationId,
   waitsFor,
+  type ApprovalView,
   type Form,
   type PersonsVisit,
   type Problem,
@@ -18,20 +30,20 @@ import { problemPage } from './plain.tsx'
 
 /* `/console/rules`: the rules in words. Admins change them. */
 
-export const organizationId = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
-export const mayChange = ({ person }: PersonsVisit): boolean =>
-  hasRole(person.organization?.role ?? null, 'admin')
+export const mayChange = (visit: PersonsVisit): boolean => isAtLeast(visit, 'admin')
 
 /** `GET /console/rules` */
 export async function rulesPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const cursor = visit.query.get('cursor') ?? undefined
   const params = { id: organizationId(visit) }
-  const [listed, settings] = await Promise.all([
+  const [listed, settings, sizes, changes] = await Promise.all([
     visit.api.call('GET /organizations/{id}/rules', {
       params,
       query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
     }),
     mayChange(visit) ? visit.api.call('GET /organizations/{id}/governance', { params }) : null,
+    groupSizes(visit),
+    waitingChanges(visit),
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
   const { data, next_cursor: next } = listed.body
@@ -57,11 +69,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
             decides. A call that no rule matches is allowed.
           </p>
         </header>
-        {refused === null ? null : (
-          <p class="alert" role="alert">
-            <Message text={refused.message} />
-          </p>
-        )}
+        <Refused filled={labelled({ form: null, problem: refused }, {})} />
         {settings?.ok === true && !settings.body.approvals_enabled ? <ApprovalsOff visit={visit} /> : null}
         {data.length === 0 ? (
           <Empty title="There is no rule yet, so every call is allowed.">
@@ -77,7 +85,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           <Table
             label="Rules"
             head={['Name', 'Does', 'Matches a call if', 'Who approves', 'State', 'Changed']}
-            rows={data.map((rule) => rowOf(rule, visit))}
+            rows={data.map((rule) => rowOf(rule, visit, { sizes, changes: changes.get(rule.id) }))}
           />
         )}
         <Pager
@@ -92,7 +100,12 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
   }
 }
 
-function rowOf(rule: RuleView, { now }: PersonsVisit) {
+interface Marks {
+  readonly sizes: Awaited<ReturnType<typeof groupSizes>>
+  readonly changes: readonly ApprovalView[] | undefined
+}
+
+function rowOf(rule: RuleView, { now }: PersonsVisit, { sizes, changes }: Marks) {
   const approvers = approversOf(rule)
   return [
     <a class="item-link" href={`${rulesPath}/${rule.id}`}>
@@ -100,8 +113,23 @@ function rowOf(rule: RuleView, { now }: PersonsVisit) {
     </a>,
     <RuleVerdict verdict={rule.verdict} />,
     <Message text={matchesOf(rule)} />,
-    approvers === null ? <span class="quiet">–</span> : <Message text={capital(approvers)} />,
-    <RuleStatus status={rule.status} />,
+    approvers === null ? (
+      <span class="quiet">–</span>
+    ) : (
+      <>
+        <Message text={capital(approvers)} />
+        {lackingGroups(rule, sizes).length === 0 ? null : (
+          <>
+            {' '}
+            <NobodyCan />
+          </>
+        )}
+      </>
+    ),
+    <>
+      <RuleStatus status={rule.status} />
+      <ChangeWaits changes={changes} />
+    </>,
     <Time at={rule.updated_at} now={now} />,
   ]
 }

@@ -1,5 +1,5 @@
 import { nothingDone, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
-import { onceOf } from '../parts/form.tsx'
+import { labelled, onceOf, Refused } from '../parts/form.tsx'
 import { outcomeChoices } from '../parts/outcome.tsx'
 import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.tsx'
 import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
@@ -7,7 +7,7 @@ import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
 import { runEnded } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
-import { Alert, Message, Words } from '../parts/words.tsx'
+import { Message, Words } from '../parts/words.tsx'
 import { Facts, Value, Inputs } from '../parts/values.tsx'
 import { countedFromOne, partlyDone, RunReason } from '../parts/items.tsx'
 import { Live, pollOf } from '../parts/layout.tsx'
@@ -38,7 +38,7 @@ export async function runPage(visit: PersonsVisit, refused: Problem | null = nul
         receipt={receipt}
         sentences={await sentencesIn(visit, run)}
         visit={visit}
-        refused={refused}
+        refused={refused && { ...refused, message: countedFromOne(refused.message) }}
       />
     ),
   }
@@ -119,7 +119,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   return (
     <article class="page">
       <Head run={run} isOpen={isOpen} visit={visit} />
-      <Alert message={refused === null ? null : countedFromOne(refused.message)} />
+      <Refused filled={labelled({ form: null, problem: refused }, { reason: 'Reason' })} />
       <Changed change={run.changed_since_your_last_run} now={visit.now} />
       <div class="columns">
         <div class="column">

@@ -2,23 +2,25 @@ import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.ts
 import type { PersonsVisit, RunHead, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded, runStatuses } from '../../contract/status.ts'
+import { readTime } from '../../steps/wait.ts'
 import { countedFromOne } from '../parts/items.tsx'
 import { Live } from '../parts/layout.tsx'
 import { OrganizationName, Message, Words } from '../parts/words.tsx'
 import { RunState, wordOf } from '../parts/state.tsx'
-import { duration, Time } from '../parts/time.tsx'
+import { duration, Time, zoneWords } from '../parts/time.tsx'
 
 export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   const { organization } = visit.person
   const chosen = chosenOf(visit.query, [...runFilters, 'cursor'])
   const { from, to, ...same } = chosen
+  const zone = visit.person.user.time_zone ?? 'UTC'
   const listed = await visit.api.call('GET /runs', {
     query: {
       limit: '50',
       ...(organization === null ? {} : { organization_id: organization.id }),
       ...same,
-      ...(from === undefined ? {} : { since: from }),
-      ...(to === undefined ? {} : { until: dayAfter(to) }),
+      ...(from === undefined ? {} : { since: startOf(from, zone) }),
+      ...(to === undefined ? {} : { until: startOf(dayAfter(to), zone) }),
     },
   })
   if (!listed.ok) return problemPage(listed, visit.place)
@@ -32,10 +34,14 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
         chosen={chosen}
         organization={organization?.name ?? null}
         now={visit.now}
+        zone={zone}
       />
     ),
   }
 }
+
+/** The day begins at midnight of the reader's zone. A text that is not a day stays, and the route refuses it. */
+const startOf = (day: string, zone: string): string => readTime(day, zone)?.toISOString() ?? day
 
 /** The API's search ends at the beginning of a day, so this one includes `day`. A text that is not a day stays. */
 function dayAfter(day: string): string {
@@ -46,7 +52,7 @@ function dayAfter(day: string): string {
 }
 
 export const runsPath = '/console/runs'
-/** Dates are days in UTC. */
+/** Dates are days in the reader's zone. */
 export const runFilters = ['workflow_name', 'status', 'requester_email', 'from', 'to'] as const
 
 export interface RunsProps {
@@ -55,9 +61,10 @@ export interface RunsProps {
   readonly chosen: Readonly<Record<string, string>>
   readonly organization: string | null
   readonly now: Date
+  readonly zone: string
 }
 
-export function Runs({ runs, next, chosen, organization, now }: RunsProps) {
+export function Runs({ runs, next, chosen, organization, now, zone }: RunsProps) {
   const isSearch = runFilters.some((name) => chosen[name] !== undefined)
   const version = runs.map(({ id, status, status_reason }) => `${id}${status}${status_reason}`).join(' ')
   const isMoving = runs.some(({ status }) => !runEnded(status))
@@ -71,7 +78,7 @@ export function Runs({ runs, next, chosen, organization, now }: RunsProps) {
           </p>
         )}
       </header>
-      <Search chosen={chosen} />
+      <Search chosen={chosen} zone={zone} />
       <Live name="runs" version={version} {...(isMoving ? { 'data-poll': '' } : {})}>
         {runs.length === 0 ? (
           <Nothing isSearch={isSearch || chosen['cursor'] !== undefined} />
@@ -94,7 +101,7 @@ export function Runs({ runs, next, chosen, organization, now }: RunsProps) {
   )
 }
 
-function Search({ chosen }: { chosen: Readonly<Record<string, string>> }) {
+function Search({ chosen, zone }: Pick<RunsProps, 'chosen' | 'zone'>) {
   const states = runStatuses.map((each) => [each, wordOf(each)] as const)
   return (
     <Filters path={runsPath} chosen={chosen} names={runFilters} title="Filter">
@@ -102,8 +109,8 @@ function Search({ chosen }: { chosen: Readonly<Record<string, string>> }) {
       <Choice name="status" label="State" chosen={chosen} options={states} />
       <Field name="requester_email" label="Started by" chosen={chosen} />
       <div class="days">
-        <Field name="from" label="From (UTC)" type="date" chosen={chosen} />
-        <Field name="to" label="To (UTC)" type="date" chosen={chosen} />
+        <Field name="from" label={`From (${zoneWords(zone)})`} type="date" chosen={chosen} />
+        <Field name="to" label={`To (${zoneWords(zone)})`} type="date" chosen={chosen} />
       </div>
     </Filters>
   )

@@ -1,13 +1,13 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { providerPath } from '../../contract/pages.ts'
 import { Copy } from '../parts/copy.tsx'
-import { Confirm, Field, onceOf, type Filled } from '../parts/form.tsx'
+import { Confirm, Field, labelled, onceOf, type Filled } from '../parts/form.tsx'
 import { Island } from '../parts/island.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { Words } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 
 /* The tokens of `/console/provider`, with which the directory of the company sends SCIM. */
 
@@ -50,8 +50,6 @@ export function ScimTokens(props: {
         <OnceField />
         <Field
           name="token_name"
-          label="Name"
-          autocomplete="off"
           most={100}
           help="Such as “Okta”. The token ends after half a year, and stays when its maker leaves."
           filled={filled}
@@ -94,16 +92,13 @@ export async function createScimToken(
   { api }: PersonsVisit,
   form: Form,
   id: string,
-): Promise<{ readonly problem: Problem } | { readonly page: Shown }> {
+): Promise<Filled | { readonly page: Shown }> {
   const made = await api.call('POST /organizations/{id}/scim-tokens', {
     params: { id },
     body: { name: form.get('token_name') ?? '' },
     ...onceOf(form),
   })
-  if (!made.ok) {
-    const details = (made.details ?? []).map((each) => ({ ...each, path: each.path === 'name' ? 'token_name' : each.path })) // prettier-ignore
-    return { problem: { ...made, details } }
-  }
+  if (!made.ok) return labelled({ form, problem: made }, { token_name: 'Name' }, { name: 'token_name' })
   const main = (
     <article class="page medium">
       <h1>Your new token</h1>

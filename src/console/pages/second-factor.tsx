@@ -44,15 +44,17 @@ const Back = ({ visit }: { visit: FactorVisit }) => (
   </p>
 )
 
+const codesOfApp = 'Codes of an authenticator app'
+
 export const beginFactorPage = (visit: ChangingVisit): Page =>
-  plainPage('Add a second factor', visit.problem, [
+  plainPage('Second factor', visit.problem, [
     <p>
-      With a second factor, a password alone signs nobody in. Add an authenticator app, a passkey, or both.
-      The first one ends your sessions on other devices.
+      With a second factor, nobody can sign in with your password alone. It is a passkey, or codes of an app;
+      you can have both. The first one ends your sessions on other devices.
     </p>,
     <section class="stack" aria-labelledby="app">
-      <h2 id="app">Authenticator app</h2>
-      <p class="small">A sign-in then needs your password and a code of the app on your phone.</p>
+      <h2 id="app">{codesOfApp}</h2>
+      <p class="small">An app on your phone shows a new code each time you sign in with your password.</p>
       <ActionForm visit={visit} action="begin">
         <Password />
         <button class="primary">Continue</button>
@@ -83,7 +85,7 @@ export const mailSentPage = (): Page =>
 /** No later page shows these codes or this key again. */
 export function enrolPage(visit: FactorVisit, uri: string, codes: readonly string[]): Page {
   const key = new URL(uri).searchParams.get('secret') ?? ''
-  return plainPage('Add a second factor', visit.problem, [
+  return plainPage('Second factor: codes of an app', visit.problem, [
     <ol class="steps">
       <li class="stack">
         <h2>Add the key to your authenticator app</h2>
@@ -122,7 +124,7 @@ const Codes = ({ codes }: { codes: readonly string[] }) => (
 
 /** After a wrong first code. The app already has the key. */
 export const enrolAgainPage = (visit: FactorVisit): Page =>
-  plainPage('Add a second factor', visit.problem, [
+  plainPage('Second factor: codes of an app', visit.problem, [
     <p>The key is in your app. Type the code that the app shows now.</p>,
     <ActionForm visit={visit} action="verify">
       <FirstCode />
@@ -177,7 +179,7 @@ export function factorOnPage(visit: ChangingVisit, keys: readonly KeyToConfirm[]
     ),
     <Passkeys shown={visit} />,
     <section class="stack" aria-labelledby="app">
-      <h2 id="app">Authenticator app</h2>
+      <h2 id="app">{codesOfApp}</h2>
       {visit.factors.authenticator_app ? (
         <details>
           <summary>New backup codes</summary>

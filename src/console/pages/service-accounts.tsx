@@ -59,14 +59,7 @@ export function ServiceAccounts(props: {
         <h3>New service account</h3>
         <OnceField />
         <input type="hidden" name="organization_id" value={organization.id} />
-        <Field
-          name="name"
-          label="Name"
-          autocomplete="off"
-          most={100}
-          help="Such as “nightly report”."
-          filled={filled}
-        />
+        <Field name="name" most={100} help="Such as “nightly report”." filled={filled} />
         <Select
           name="role"
           id="service-role"

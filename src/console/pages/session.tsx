@@ -1,6 +1,6 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { nothingDone, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
-import { onceOf } from '../parts/form.tsx'
+import { labelled, onceOf, Refused } from '../parts/form.tsx'
 import {
   roleIn,
   hasRole,
@@ -13,7 +13,7 @@ import {
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
-import { Alert, Words } from '../parts/words.tsx'
+import { Words } from '../parts/words.tsx'
 import { Facts } from '../parts/values.tsx'
 import { Live } from '../parts/layout.tsx'
 import { Badge, Effect, Sources } from '../parts/state.tsx'
@@ -117,7 +117,7 @@ function Session({ session, record, receipt, unapproved, sentences, visit, refus
       <Live name="session-head" version={version} {...(isRevoked ? {} : { 'data-poll': '' })}>
         <Head session={session} now={now} />
       </Live>
-      <Alert message={refused?.message ?? null} />
+      <Refused filled={labelled({ form: null, problem: refused }, { reason: 'Reason' })} />
       <div class="columns">
         <div class="column">
           <Unapproved session={session} unapproved={unapproved} now={now} />

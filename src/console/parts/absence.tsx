@@ -1,22 +1,51 @@
-import type { AnswerOf } from '../../api/routes/index.ts'
+import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import { accountPath } from '../../contract/pages.ts'
+import { wallTime } from '../../policy/builtins.ts'
+import { readTime } from '../../steps/wait.ts'
 import type { Form, Organization, PersonsVisit } from '../visit.ts'
+import { Field, type Filled } from './form.tsx'
 import { PostForm } from './layout.tsx'
-import { Time } from './time.tsx'
+import { Moment, zoneWords } from './time.tsx'
 import { Words } from './words.tsx'
 
 export type Absence = AnswerOf<'GET /me/absence'>['absence']
 
-/** When the person is away, and who decides in their place. `form`: what was refused. */
+/** For the row of a member: "away until …, DEPUTY decides". */
+export function AwayNote({ absence, now }: { absence: Absence; now: Date }) {
+  if (absence === null) return null
+  const { from, until, deputy } = absence
+  return (
+    <p class="small">
+      Away{' '}
+      {new Date(from) <= now ? null : (
+        <>
+          from <Moment at={from} />{' '}
+        </>
+      )}
+      until <Moment at={until} />, <Words text={deputy.email} most={254} /> decides
+    </p>
+  )
+}
+
+/** When the person is away, and who decides in their place. */
 export function Away(props: {
   readonly visit: PersonsVisit
   readonly organization: Organization
   readonly absence: Absence
-  readonly form: Form | null
+  readonly filled: Filled
 }) {
-  const { visit, organization, absence, form } = props
+  const { visit, organization, absence, filled } = props
+  const zone = visit.person.user.time_zone
   const hidden = <input type="hidden" name="organization_id" value={organization.id} />
-  const deputy = form?.get('deputy') ?? absence?.deputy.email ?? ''
+  const when = (name: 'from' | 'until') => (
+    <Field
+      name={name}
+      label={`${filled.labels?.[name] ?? name} (${zoneWords(zone ?? 'UTC')})`}
+      type="datetime-local"
+      value={absence === null ? '' : inZone(absence[name], zone)}
+      filled={filled}
+    />
+  )
   return (
     <section class="card" aria-labelledby="away">
       <h2 id="away">
@@ -26,32 +55,22 @@ export function Away(props: {
         <p>Say when you are away: your deputy is asked then, and decides what you could decide.</p>
       ) : (
         <p class="note">
-          You are away from <Time at={absence.from} now={visit.now} exact /> until{' '}
-          <Time at={absence.until} now={visit.now} exact />. <Words text={absence.deputy.email} /> decides in
-          your place.
+          You are away from <Moment at={absence.from} /> until <Moment at={absence.until} />.{' '}
+          <Words text={absence.deputy.email} /> decides in your place.
         </p>
       )}
       <PostForm action={accountPath} token={visit.token} class="fill">
         {hidden}
-        <When name="from" label="From (UTC)" value={form?.get('from') ?? local(absence?.from)} />
-        <When name="until" label="Until (UTC)" value={form?.get('until') ?? local(absence?.until)} />
-        <div class="stack">
-          <label for="deputy">Your deputy’s mail address</label>
-          <input
-            id="deputy"
-            name="deputy"
-            type="email"
-            required
-            maxlength={320}
-            autocomplete="off"
-            spellcheck={false}
-            aria-describedby="deputy-help"
-            value={deputy}
-          />
-          <p id="deputy-help" class="quiet small">
-            A member of the organization. They vote as themselves, and never on what they asked for.
-          </p>
-        </div>
+        {when('from')}
+        {when('until')}
+        <Field
+          name="deputy"
+          type="email"
+          most={320}
+          value={absence?.deputy.email ?? ''}
+          help="A member of the organization. They vote as themselves, and never on what they asked for."
+          filled={filled}
+        />
         <button name="action" value="away">
           Name the deputy
         </button>
@@ -69,15 +88,15 @@ export function Away(props: {
   )
 }
 
-/** For a field `datetime-local`. */
-const local = (time: string | undefined): string => time?.slice(0, 16) ?? ''
+/** For a field `datetime-local`, which shows the clock of the zone. */
+const inZone = (time: string, zone: string | null): string =>
+  new Date(wallTime(new Date(time), zone ?? 'UTC')).toISOString().slice(0, 16)
 
-/** What such a field sends, as the API takes it. */
-export const asUtc = (given: string | null): string => `${given?.slice(0, 16) ?? ''}:00Z`
-
-const When = ({ name, label, value }: { name: string; label: string; value: string }) => (
-  <div class="stack">
-    <label for={name}>{label}</label>
-    <input id={name} name={name} type="datetime-local" required value={value} />
-  </div>
-)
+/** What the form sends, as the API takes it. The route refuses what is no time. */
+export function absenceOf(form: Form, zone: string | null): BodyOf<'PUT /me/absence'> {
+  const time = (name: string): string => {
+    const given = form.get(name) ?? ''
+    return readTime(given, zone ?? 'UTC')?.toISOString() ?? given
+  }
+  return { from: time('from'), until: time('until'), deputy: (form.get('deputy') ?? '').trim() }
+}

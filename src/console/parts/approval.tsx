@@ -9,12 +9,13 @@ import {
   type ApprovalView,
   type RuleView,
 } from '../visit.ts'
-import { Alert, Words, SessionId, Message, LongText, Sentence } from './words.tsx'
+import { Words, SessionId, Message, LongText, Sentence } from './words.tsx'
 import { ChangedPolicy } from './change.tsx'
+import { labelled, Refused } from './form.tsx'
 import { Contents } from './contents.tsx'
 import { itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
-import { ApprovalState, sentenceOf, Badge, Effect, Host, Risk, Sources } from './state.tsx'
+import { ApprovalState, Asks, Badge, Effect, Host, Risk, Sources } from './state.tsx'
 import { Time } from './time.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 
@@ -55,7 +56,7 @@ export function Approval(props: ApprovalProps) {
           <ApprovalState status={approval.status} />
         </p>
         <h1>
-          <Words text={sentenceOf(approval)} />
+          <Asks approval={approval} />
         </h1>
         <Asked
           approval={approval}
@@ -73,7 +74,9 @@ export function Approval(props: ApprovalProps) {
           )}
         </p>
       </header>
-      <Alert message={refused === null || isAboutComment ? null : refused.message} />
+      <Refused
+        filled={labelled({ form: null, problem: isAboutComment ? null : refused }, { comment: 'Comment' })}
+      />
       <div class="columns">
         <div class="column">
           {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}

@@ -1,12 +1,60 @@
 import type { ComponentChild } from 'preact'
 import { describeConditions } from '../../policy/explain.ts'
 import { askedWords, seatsOf } from '../../policy/seats.ts'
-import type { ApprovalView } from '../visit.ts'
+import { inboxPath } from '../../contract/pages.ts'
+import { organizationId, type ApprovalView, type PersonsVisit } from '../visit.ts'
 import { Diff, type Sides } from './contents.tsx'
+import { Asks, Badge } from './state.tsx'
+import { Time } from './time.tsx'
 import { Facts, Hidden, Values, type Fields } from './values.tsx'
 import { LongText, Sentence, Words } from './words.tsx'
 
 /* A change of a rule, a setting or a group that waits for a second person. */
+
+/** By the id of the rule or group that would change. Only those that the reader may see. */
+type WaitingChanges = ReadonlyMap<string, readonly ApprovalView[]>
+
+/** An organization has at most 50. */
+export async function waitingChanges(visit: PersonsVisit): Promise<WaitingChanges> {
+  const listed = await visit.api.call('GET /approvals', {
+    query: { kind: 'change', status: 'pending', limit: '50', organization_id: organizationId(visit) },
+  })
+  const objectOf = ({ params }: ApprovalView) => (params as Shown | undefined)?.object ?? ''
+  return Map.groupBy(listed.ok ? listed.body.data : [], objectOf)
+}
+
+/** For the row of a rule or group in a list. */
+export function ChangeWaits({ changes = [] }: { changes: readonly ApprovalView[] | undefined }) {
+  return changes.map((change, index) => (
+    <>
+      {' '}
+      <a href={`${inboxPath}/${change.id}`}>
+        <Badge tone="hold" word={index === 0 ? 'A change waits' : 'Another change waits'} />
+      </a>
+    </>
+  ))
+}
+
+/** For the page of a rule or group. */
+export const WaitingNote = (props: { changes: readonly ApprovalView[] | undefined; now: Date }) =>
+  props.changes === undefined ? null : (
+    <section class="note stack" aria-labelledby="changes-wait">
+      <h2 id="changes-wait">
+        {`${props.changes.length === 1 ? 'A change waits' : 'Changes wait'} for a second person`}
+      </h2>
+      <ul class="bullets">
+        {props.changes.map((change) => (
+          <li>
+            <a href={`${inboxPath}/${change.id}`}>
+              <Asks approval={change} />
+            </a>
+            , asked for by <Words text={change.requester_email ?? change.requested_by} most={254} />{' '}
+            <Time at={change.created_at} now={props.now} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
 
 const sides: Sides = {
   before: 'as it is now',
@@ -16,6 +64,7 @@ const sides: Sides = {
 
 /** As the API gives it in `params`. */
 interface Shown {
+  readonly object: string | null
   readonly before: Fields | null
   readonly after: Fields | null
   readonly why: readonly string[]
@@ -48,7 +97,7 @@ function Changed({ approval }: { readonly approval: ApprovalView }) {
           facts={rows.map(([name, words]): readonly [string, ComponentChild] => [name, words ?? 'nothing'])}
         />
       )}
-      {preview.diff === undefined ? null : <Diff diff={preview.diff} sides={sides} />}
+      {preview.diff === undefined ? null : <Diff diff={preview.diff} sides={sides} kind="json" />}
       <h3>Why it needs a second person</h3>
       <ul class="bullets">
         {why.map((reason) => (

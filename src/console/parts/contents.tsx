@@ -273,12 +273,15 @@ export interface Sides {
   readonly after: string
 }
 
+/** `json`: both texts are JSON that the service itself has indented. */
 export function Diff({
   diff: { before, after, skipped },
   sides,
+  kind = 'text',
 }: {
   readonly diff: PreviewDiff
   readonly sides: Sides
+  readonly kind?: DiffKind
 }) {
   return (
     <div class="diff">
@@ -289,28 +292,31 @@ export function Diff({
         <>
           <p class="quiet">{`${sides.nothing}${capital(sides.after)}:`}</p>
           <div class="added">
-            <LongText text={after} />
+            <LongText text={after} kind={kind} />
           </div>
         </>
       ) : (
-        <Compared before={before} after={after} sides={sides} />
+        <Compared before={before} after={after} sides={sides} kind={kind} />
       )}
     </div>
   )
 }
 
-function Compared({ before, after, sides }: { before: string; after: string; sides: Sides }) {
+type DiffKind = 'text' | 'json'
+
+function Compared(props: { before: string; after: string; sides: Sides; kind: DiffKind }) {
+  const { before, after, sides, kind } = props
   const parts = diffLines(before, after, { maxEditLength: mostEdits })
   if (parts === undefined)
     return (
       <>
         <h3>{capital(sides.before)}</h3>
         <div class="removed">
-          <LongText text={before} />
+          <LongText text={before} kind={kind} />
         </div>
         <h3>{capital(sides.after)}</h3>
         <div class="added">
-          <LongText text={after} />
+          <LongText text={after} kind={kind} />
         </div>
       </>
     )
@@ -322,31 +328,51 @@ function Compared({ before, after, sides }: { before: string; after: string; sid
         <span class="sign">+</span>
         {` ${sides.after}`}
       </p>
-      <div class="diff-lines">{rowsOf(parts)}</div>
+      <div class="diff-lines">{rowsOf(parts, kind)}</div>
     </>
   )
 }
 
 const linesOf = ({ value }: Change): string[] => value.replace(/\n$/, '').split('\n')
 
-function rowsOf(parts: readonly Change[]): ComponentChild[] {
+function rowsOf(parts: readonly Change[], kind: DiffKind): ComponentChild[] {
+  const plain = plainLine[kind]
   return parts.map((part, index) => {
     const next = parts[index + 1]
-    if (part.removed && next?.added === true) return changedLines(linesOf(part), linesOf(next))
+    if (part.removed && next?.added === true) return changedLines(linesOf(part), linesOf(next), plain)
     // Already shown with the lines that they replace.
     if (part.added && parts[index - 1]?.removed === true) return null
     if (part.removed) return linesOf(part).map((line) => <Row kind="removed" children={plain(line)} />)
     if (part.added) return linesOf(part).map((line) => <Row kind="added" children={plain(line)} />)
-    return sameLines(linesOf(part), index === 0, index === parts.length - 1)
+    return sameLines(linesOf(part), plain, index === 0, index === parts.length - 1)
   })
 }
 
-const plain = (text: string) => <Plain text={text} />
+/** The blanks at the beginning of a line of JSON are ours: a line break in a value is written as `\\n`. */
+const plainLine = {
+  text: (line: string) => <Plain text={line} />,
+  json: (line: string) => {
+    const words = line.trimStart()
+    return (
+      <>
+        {line.slice(0, line.length - words.length)}
+        <Plain text={words} />
+      </>
+    )
+  },
+} as const
+type PlainLine = (typeof plainLine)[DiffKind]
 
 /** If both have the same number of lines, the changed words are marked. */
-function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
+function changedLines(
+  before: readonly string[],
+  after: readonly string[],
+  plain: PlainLine,
+): ComponentChild[] {
   const pairs =
-    before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null
+    before.length === after.length
+      ? before.map((line, at) => wordsOf(line, after[at] ?? '', plain === plainLine.json))
+      : null
   return [
     ...before.map((line, at) => <Row kind="removed" children={pairs?.[at]?.removed ?? plain(line)} />),
     ...after.map((line, at) => <Row kind="added" children={pairs?.[at]?.added ?? plain(line)} />),
@@ -356,8 +382,12 @@ function changedLines(before: readonly string[], after: readonly string[]): Comp
 /**
  * null if a line has something that readers could overlook or take for something else: its words alone could hide it.
  */
-function wordsOf(before: string, after: string): Record<'removed' | 'added', ComponentChild> | null {
-  if ([before, after].some((line) => noteOn(line) !== undefined)) return null
+function wordsOf(
+  before: string,
+  after: string,
+  isJson: boolean,
+): Record<'removed' | 'added', ComponentChild> | null {
+  if ([before, after].some((line) => noteOn(isJson ? line.trimStart() : line) !== undefined)) return null
   const words = diffWordsWithSpace(before, after, { maxEditLength: mostEdits })
   if (words === undefined) return null
   const side = (kind: 'removed' | 'added', other: 'removed' | 'added') =>
@@ -365,7 +395,12 @@ function wordsOf(before: string, after: string): Record<'removed' | 'added', Com
   return { removed: side('removed', 'added'), added: side('added', 'removed') }
 }
 
-function sameLines(lines: readonly string[], isFirst: boolean, isLast: boolean): ComponentChild {
+function sameLines(
+  lines: readonly string[],
+  plain: PlainLine,
+  isFirst: boolean,
+  isLast: boolean,
+): ComponentChild {
   const head = isFirst ? 0 : around
   const tail = isLast ? 0 : around
   const row = (line: string) => <Row kind="same" children={plain(line)} />

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import type { FieldProblem, Form, Problem } from '../visit.ts'
+import type { FieldProblem, Form, PersonsVisit, Problem } from '../visit.ts'
 import { OnceField, PostForm } from './layout.tsx'
-import { Message, Words } from './words.tsx'
+import { capital, Message, Words } from './words.tsx'
 
 /*
  * Forms. The API checks what they send: `Filled` brings its refusal back to the fields, with what was typed. A field
@@ -12,6 +12,7 @@ export interface Filled {
   /** null before the first try. */
   readonly form: Form | null
   readonly problem: Problem | null
+  readonly labels?: Labels
 }
 export const empty: Filled = { form: null, problem: null }
 
@@ -21,28 +22,67 @@ export const problemsAt = ({ problem }: Filled, name: string, more: readonly str
     ({ path }) => path === name || path.startsWith(`${name}.`) || more.includes(path),
   )
 
-/** Stands above the form: why it was refused, with a link to each field that is wrong. */
-export function Refused({ filled, fields }: { filled: Filled; fields: Readonly<Record<string, string>> }) {
+/** The labels of a form's fields, by the names that they have in the body of the route. */
+export type Labels = Readonly<Record<string, string>>
+
+/**
+ * A refusal in the words of the page: the API names fields as programs know them. `aliases`: fields of the body that
+ * stand in another field of the form.
+ */
+export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}): Filled {
   const { problem } = filled
+  if (problem?.code !== 'validation_error') return { ...filled, labels }
+  const inWords = (text: string): string =>
+    text.replace(' (null in a PATCH)', '').replaceAll(/`([a-z_]+)`/g, (found, name: string) => {
+      const label = labels[aliases[name] ?? name]
+      return label === undefined ? found : `“${label}”`
+    })
+  const details = (problem.details ?? []).map(({ path, message }) => {
+    const [first = '', ...rest] = path.split('.')
+    return { path: [aliases[first] ?? first, ...rest].join('.'), message: inWords(message) }
+  })
+  // The API repeats the first detail, and how the body names its field.
+  const [first] = (problem.details ?? []).filter(({ message }) => problem.message.includes(message))
+  const message =
+    first === undefined
+      ? problem.message
+      : first.path === ''
+        ? first.message
+        : 'Nothing was saved. Change this:'
+  return { ...filled, labels, problem: { ...problem, details, message: inWords(message) } }
+}
+
+/** Stands above the form: why it was refused, and what to change, with a link to each field that is wrong. */
+export function Refused({ filled: { problem, labels = {} } }: { filled: Filled }) {
   if (problem === null) return null
-  const wrong = Object.entries(fields).filter(([name]) => problemsAt(filled, name).length > 0)
+  const about = (problem.details ?? []).filter(({ path }) => path !== '')
+  const wrong = Object.groupBy(about, ({ path }) => fieldOf(path, labels))
   return (
     <div class="alert stack" role="alert">
-      <p>
-        <Message text={problem.message} />
-      </p>
-      {wrong.length === 0 ? null : (
+      <p>{problem.message.endsWith(':') ? problem.message : <Message text={problem.message} />}</p>
+      {about.length === 0 ? null : (
         <ul class="bullets">
-          {wrong.map(([name, label]) => (
-            <li>
-              <a href={`#${name}`}>{label}</a>
-            </li>
-          ))}
+          {Object.entries(wrong)
+            .slice(0, mostWrong)
+            .map(([name, found]) => (
+              <li>
+                {labels[name] === undefined ? (
+                  <Words text={capital(name.replaceAll('_', ' '))} />
+                ) : (
+                  <a href={`#${name}`}>{labels[name]}</a>
+                )}
+                : <Message text={found?.[0]?.message ?? ''} />
+              </li>
+            ))}
         </ul>
       )}
     </div>
   )
 }
+
+/** The field of the form that a path of the body is in; else the path's first part. */
+const fieldOf = (path: string, labels: Labels): string =>
+  labels[path] === undefined ? (path.split('.')[0] ?? '') : path
 
 /** What is wrong with a field. `marksOf` gives the field the attributes that lead here. */
 export function Wrong({ name, wrong }: { name: string; wrong: readonly FieldProblem[] }) {
@@ -78,10 +118,12 @@ const Help = ({ name, help }: { name: string; help: string | undefined }) =>
 
 interface FieldProps {
   readonly name: string
-  readonly label: string
-  readonly type?: 'text' | 'email' | 'password'
-  readonly autocomplete: string
-  readonly most: number
+  /** Default: that of the form. */
+  readonly label?: string
+  readonly type?: 'text' | 'email' | 'password' | 'datetime-local'
+  /** Default: `off`. */
+  readonly autocomplete?: string
+  readonly most?: number
   readonly least?: number
   readonly value?: string
   readonly help?: string
@@ -94,7 +136,7 @@ interface FieldProps {
 }
 
 export function Field(props: FieldProps) {
-  const { name, label, type = 'text', most, least, help, autocomplete, filled = empty, rows } = props
+  const { name, type = 'text', most, least, help, autocomplete = 'off', filled = empty, rows } = props
   const { id = name } = props
   const value = filled.form?.get(name) ?? props.value ?? ''
   const wrong = problemsAt(filled, name)
@@ -112,7 +154,7 @@ export function Field(props: FieldProps) {
   const typed = { type } as { readonly type: 'text' }
   return (
     <div class="stack">
-      <label for={id}>{label}</label>
+      <label for={id}>{props.label ?? filled.labels?.[name]}</label>
       {rows === undefined ? (
         <input {...typed} value={value} {...given} />
       ) : (
@@ -128,7 +170,7 @@ export function Field(props: FieldProps) {
 
 export function Select(props: {
   readonly name: string
-  readonly label: string
+  readonly label?: string
   /** Value and text. */
   readonly options: readonly (readonly [string, string])[]
   readonly value?: string
@@ -137,12 +179,12 @@ export function Select(props: {
   /** If the page has several fields with this name. */
   readonly id?: string
 }) {
-  const { name, label, options, help, filled = empty, id = name } = props
+  const { name, options, help, filled = empty, id = name } = props
   const value = filled.form?.get(name) ?? props.value
   const wrong = problemsAt(filled, name)
   return (
     <div class="stack">
-      <label for={id}>{label}</label>
+      <label for={id}>{props.label ?? filled.labels?.[name]}</label>
       <select id={id} name={name} {...marksOf(name, wrong, help)}>
         {options.map(([each, words]) => (
           <option value={each} selected={each === value}>
@@ -159,7 +201,6 @@ export function Select(props: {
 /** Check boxes with one name. */
 export function Checks(props: {
   readonly name: string
-  readonly label: string
   /** Value and text. */
   readonly options: readonly (readonly [string, string])[]
   readonly checked: readonly string[]
@@ -167,12 +208,12 @@ export function Checks(props: {
   readonly filled?: Filled
   readonly children?: ComponentChildren
 }) {
-  const { name, label, options, help, filled = empty, children } = props
+  const { name, options, help, filled = empty, children } = props
   const wrong = problemsAt(filled, name)
   const checked = filled.form?.getAll(name) ?? props.checked
   return (
     <fieldset id={name} class="checks stack" tabindex={-1} {...marksOf(name, wrong, help)}>
-      <legend>{label}</legend>
+      <legend>{filled.labels?.[name]}</legend>
       <Wrong name={name} wrong={wrong} />
       <div class="check-group">
         {options.map(([value, words]) => (
@@ -216,6 +257,16 @@ export function Confirm(props: {
       </details>
     </PostForm>
   )
+}
+
+/** What a form has done. Its answer leads to the page with `done` in the address, which names one of the results. */
+export function Told({ visit: { query }, results }: { visit: PersonsVisit; results: Labels }) {
+  const done = query.get('done') ?? ''
+  return Object.hasOwn(results, done) ? (
+    <p class="note" role="status">
+      {results[done]}
+    </p>
+  ) : null
 }
 
 /** With this key, a form takes effect only once, even if a second tap sends it again. */

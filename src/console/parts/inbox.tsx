@@ -3,13 +3,13 @@ import type { ComponentChild } from 'preact'
 import type { WaitingSummary } from '../visit.ts'
 import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
 import { OrganizationName, Message, Words } from './words.tsx'
-import { inboxPath } from '../../contract/pages.ts'
+import { accountPath, inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters, Pager, addressOf } from './list.tsx'
 import { itemNumber, inItemOrder } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
 import { callFields, OutcomeChoices } from './outcome.tsx'
-import { sentenceOf, Badge, Labels, effectTitle, Icon, Risk } from './state.tsx'
-import { Time } from './time.tsx'
+import { sentenceOf, Asks, plainTitle, Badge, Labels, effectTitle, Icon, Risk } from './state.tsx'
+import { Moment, Time } from './time.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
 export interface Done {
@@ -44,6 +44,13 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
         </p>
       </header>
       {done === null ? null : <Told done={done} items={items} />}
+      <DecidesFor visit={visit} />
+      {visit.person.organizations.every(({ personal }) => personal) ? (
+        <p class="note">
+          You are in no organization with others. <a href={`${accountPath}#organizations`}>Make one</a>, or
+          ask an owner for an invitation.
+        </p>
+      ) : null}
       {unknown === null ? null : <Unknown unknown={unknown} chosen={chosen} visit={visit} />}
       <InboxFilters chosen={chosen} waiting={waiting} />
       {chosen['kind'] === 'resolution' ? null : (
@@ -52,6 +59,15 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
     </article>
   )
 }
+
+/** Tells a deputy whose place they take. */
+const DecidesFor = ({ visit: { person } }: { visit: PersonsVisit }) =>
+  person.organization?.deputy_for.map(({ email, until }) => (
+    <p class="note">
+      <Words text={email} most={254} /> is away until <Moment at={until} />, and has named you as deputy: you
+      can decide what they could decide.
+    </p>
+  ))
 
 /** In the whole organization, whatever the filters. */
 const Count = ({ total, isAfter }: { readonly total: number; readonly isAfter: boolean }) => (
@@ -71,7 +87,7 @@ function Told({ done: { words, failed, kept }, items }: { done: Done; items: rea
           return (
             <li>
               <a href={`/console/approvals/${id}`}>
-                <Words text={item === undefined ? id : sentenceOf(item)} />
+                {item === undefined ? <Words text={id} /> : <Asks approval={item} />}
               </a>
               : <Message text={message} most={500} />
             </li>
@@ -386,13 +402,13 @@ function Item(props: {
             checked={isChosen}
             id={`choose-${id}`}
             data-alike={JSON.stringify(traitsOf(approval))}
-            aria-label={`Choose ${visible(sentenceOf(approval)).slice(0, 100)}`}
+            aria-label={`Choose ${visible(plainTitle(approval)).slice(0, 100)}`}
           />
         </label>
       )}
       <div class="item-words">
         <a href={`/console/approvals/${id}`} class="item-link">
-          <Words text={sentenceOf(approval)} />
+          <Asks approval={approval} />
         </a>
         <div class="item-facts quiet small">
           <span>

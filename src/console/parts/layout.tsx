@@ -4,6 +4,7 @@ import { accountPath, homePath } from '../../contract/pages.ts'
 import { placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
 import { Icon } from './state.tsx'
+import { ReadersZone } from './time.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
 interface Frame {
@@ -15,9 +16,10 @@ interface Frame {
 }
 
 export function document(page: Page, frame: Frame): string {
-  const { assets } = frame
+  const { assets, person } = frame
+  const zone = person?.user.time_zone ?? null
   return `<!doctype html>${renderToString(
-    <html lang="en" data-now={new Date().toISOString()}>
+    <html lang="en" data-now={new Date().toISOString()} {...(zone === null ? {} : { 'data-zone': zone })}>
       <head>
         <meta charset="utf-8" />
         <title>{`${visible(page.title)} · Countersign`}</title>
@@ -32,7 +34,7 @@ export function document(page: Page, frame: Frame): string {
         </a>
         <Header frame={frame} />
         <main id="main" tabindex={-1}>
-          {page.main}
+          <ReadersZone.Provider value={zone ?? 'UTC'}>{page.main}</ReadersZone.Provider>
         </main>
       </body>
     </html>,
@@ -112,7 +114,14 @@ const Mark = () => (
 function OrganizationSwitch({ person, token }: { person: Person; token: string }) {
   const { organization, organizations } = person
   if (organizations.length < 2)
-    return <p>{organization === null ? 'No organization' : <OrganizationName name={organization.name} />}</p>
+    return (
+      <>
+        <p>{organization === null ? 'No organization' : <OrganizationName name={organization.name} />}</p>
+        {organization?.personal === false ? null : (
+          <a href={`${accountPath}#organizations`}>Make an organization</a>
+        )}
+      </>
+    )
   return (
     <PostForm action="/console/organization" token={token}>
       <label for="organization">Organization</label>

@@ -31,6 +31,9 @@ export const ruleLabels = {
   approvers: 'Who approves',
 }
 
+/** One seat is sent as these fields. */
+export const ruleAliases = { approver: 'approvers', approvals_needed: 'approvers' }
+
 /** From the organization's rules and tools, which an admin may read. */
 export async function offeredIn({ api }: PersonsVisit, id: string): Promise<Offered> {
   const [params, query] = [{ id }, { limit: '200' }]
@@ -83,8 +86,6 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
     <>
       <Field
         name="name"
-        label={ruleLabels.name}
-        autocomplete="off"
         most={200}
         value={rule?.name ?? ''}
         help="People read it where a call waits, such as “confidential mails”."
@@ -92,34 +93,20 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
       />
       <Field
         name="description"
-        label={ruleLabels.description}
         rows={2}
-        autocomplete="off"
         most={2_000}
         optional
         value={rule?.description ?? ''}
         filled={filled}
       />
-      <Select
-        name="verdict"
-        label={ruleLabels.verdict}
-        options={verdicts}
-        value={rule?.verdict ?? 'require_approval'}
-        filled={filled}
-      />
+      <Select name="verdict" options={verdicts} value={rule?.verdict ?? 'require_approval'} filled={filled} />
       <fieldset class="checks stack">
         <legend>Which calls</legend>
         <p class="quiet small">A call must meet all that you give here.</p>
         <Conditions {...props} />
       </fieldset>
       <Approvers rule={rule} groups={offered.groups} filled={filled} />
-      <Select
-        name="status"
-        label={ruleLabels.status}
-        options={states}
-        value={rule?.status ?? 'active'}
-        filled={filled}
-      />
+      <Select name="status" options={states} value={rule?.status ?? 'active'} filled={filled} />
       {rule === null ? null : <Kept rule={rule} filled={filled} />}
     </>
   )
@@ -130,9 +117,7 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
     <div class="fill">
       <Field
         name="tools"
-        label={ruleLabels.tools}
         rows={2}
-        autocomplete="off"
         most={20_000}
         optional
         value={(rule?.tools ?? []).join('\n')}
@@ -147,7 +132,6 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
       )}
       <Checks
         name="side_effects"
-        label={ruleLabels.side_effects}
         options={effects}
         checked={rule?.side_effects ?? []}
         help="One of those that you check. Check none for all calls."
@@ -156,14 +140,12 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
       <Labels rule={rule} known={offered.labels} filled={filled} />
       <Select
         name="applies_to"
-        label={ruleLabels.applies_to}
         options={callers}
         value={rule?.applies_to?.length === 1 ? (rule.applies_to[0] ?? '') : ''}
         filled={filled}
       />
       <Checks
         name="match_all"
-        label={ruleLabels.match_all}
         options={[['true', 'The rule is for every call, and has no condition']]}
         checked={rule?.match_all === true ? ['true'] : []}
         filled={filled}
@@ -186,7 +168,6 @@ function Labels({
   return (
     <Checks
       name="labels"
-      label={ruleLabels.labels}
       options={all.map((each) => [each, each])}
       checked={checked}
       help="The data has one of those that you check. Check none for all data."
@@ -210,7 +191,7 @@ function Labels({
 function Approvers(props: { rule: RuleBody | null; groups: readonly string[]; filled: Filled }) {
   const { rule, groups, filled } = props
   const seats = shownSeats(rule, filled.form)
-  const wrong = problemsAt(filled, 'approvers', ['approver', 'approver.group', 'approvals_needed'])
+  const wrong = problemsAt(filled, 'approvers')
   const named = seats.flatMap((seat) => ('group' in seat ? [seat.group] : []))
   const options = [
     ['', 'nobody else'],

@@ -1,6 +1,6 @@
 import { describeConditions } from '../../policy/explain.ts'
 import { askedWords, seatsOf } from '../../policy/seats.ts'
-import type { RuleBody } from '../visit.ts'
+import { organizationId, type PersonsVisit, type RuleBody } from '../visit.ts'
 import { othersOf } from './rule-fields.ts'
 import { Badge, type Tone } from './state.tsx'
 import { Facts } from './values.tsx'
@@ -40,6 +40,30 @@ export const matchesOf = (rule: RuleBody): string => {
 /** Null unless the rule holds calls. */
 export const approversOf = (rule: RuleBody): string | null =>
   rule.verdict === 'require_approval' ? askedWords(seatsOf(rule)) : null
+
+/** The number of members of each group, by name; null for people who may not see groups. */
+export async function groupSizes(visit: PersonsVisit): Promise<ReadonlyMap<string, number> | null> {
+  const listed = await visit.api.call('GET /organizations/{id}/groups', {
+    params: { id: organizationId(visit) },
+    // An organization has at most so many.
+    query: { limit: '200' },
+  })
+  return listed.ok
+    ? new Map(listed.body.data.map(({ name, member_count: count }) => [name, count] as const))
+    : null
+}
+
+/** The groups that the rule needs, if too few people are in them, and nobody else is asked later. */
+export const lackingGroups = (rule: RuleBody, sizes: ReadonlyMap<string, number> | null): string[] =>
+  rule.verdict !== 'require_approval' || sizes === null
+    ? []
+    : seatsOf(rule).flatMap((seat) =>
+        'group' in seat && seat.also === undefined && (sizes.get(seat.group) ?? 0) < seat.count
+          ? [seat.group]
+          : [],
+      )
+
+export const NobodyCan = () => <Badge tone="bad" word="Nobody can approve" />
 
 export function RuleFacts({ rule }: { rule: RuleBody }) {
   const { description = '' } = rule

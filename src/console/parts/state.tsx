@@ -1,6 +1,6 @@
 import type { ApprovalView } from '../visit.ts'
 import { effectWord } from '../../policy/explain.ts'
-import { capital, Words } from './words.tsx'
+import { capital, Sentence, Words } from './words.tsx'
 
 /* A state is a word and an icon. The colour only repeats the meaning of the word. */
 
@@ -162,6 +162,18 @@ function named(source: string): Named {
   if (others.length > 0) return ['step', others.join('/'), ' of another run']
   return first.startsWith('input.') ? ['input', first.slice('input.'.length)] : ['step', first]
 }
+
+/** The title of an approval. That of a change has names in backticks. */
+export const Asks = ({ approval }: { approval: ApprovalView }) =>
+  approval.kind === 'change' ? (
+    <Sentence text={sentenceOf(approval)} />
+  ) : (
+    <Words text={sentenceOf(approval)} />
+  )
+
+/** For places without elements. */
+export const plainTitle = (approval: ApprovalView): string =>
+  approval.kind === 'change' ? sentenceOf(approval).replaceAll('`', '') : sentenceOf(approval)
 
 /** What the request would do if it is approved. */
 export function sentenceOf(props: ApprovalView): string {

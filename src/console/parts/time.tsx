@@ -1,3 +1,6 @@
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
+import { clockTime } from '../../policy/builtins.ts'
 import { counted, units } from '../../policy/units.ts'
 
 /**
@@ -22,18 +25,18 @@ export function duration(milliseconds: number): string {
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
 }
 
-/** Without a zone, in that of this machine. */
-export const dateFormat = (timeZone?: string) =>
-  new Intl.DateTimeFormat('en-GB', {
-    day: 'numeric',
-    month: 'short',
-    year: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit',
-    timeZoneName: 'short',
-    ...(timeZone === undefined ? {} : { timeZone }),
-  })
-const dates = dateFormat('UTC')
+/** `24 Nov 2026, 10:30 Europe/Berlin` */
+export const exactly = (at: Date, timeZone: string): string =>
+  `${clockTime(at, timeZone)} ${zoneWords(timeZone)}`
+
+export const zoneWords = (timeZone: string): string => timeZone.replaceAll('_', ' ')
+
+/** In the zone of the reader; in UTC too, if that is another one. */
+export const timeTitle = (at: Date, timeZone: string): string =>
+  [...new Set([timeZone, 'UTC'])].map((zone) => exactly(at, zone)).join(' · ')
+
+/** The time zone of the person who reads the page; UTC if it is not known. */
+export const ReadersZone = createContext('UTC')
 
 /** `isLength`: `3 hours` instead of `in 3 hours` or `3 hours ago`. */
 export function timeWords(between: number, isLength: boolean): string {
@@ -42,7 +45,17 @@ export function timeWords(between: number, isLength: boolean): string {
   return between > 0 ? `in ${words}` : `${words} ago`
 }
 
-/** Relative to now, with the exact time in the title. The script updates it, in the reader's time zone. */
+/** The date and time alone, for a sentence. */
+export function Moment({ at }: { at: string }) {
+  const [zone, time] = [useContext(ReadersZone), new Date(at)]
+  return (
+    <time datetime={at} title={timeTitle(time, zone)} data-date="">
+      {exactly(time, zone)}
+    </time>
+  )
+}
+
+/** Relative to now, with the exact time in the title. The script updates it. */
 export function Time(props: {
   readonly at: string
   readonly now: Date
@@ -52,15 +65,15 @@ export function Time(props: {
   const { at, now, exact = false, isLength = false } = props
   const time = new Date(at)
   const words = timeWords(time.getTime() - now.getTime(), isLength)
-  const date = dates.format(time)
+  const zone = useContext(ReadersZone)
   return (
     <time
       datetime={at}
-      title={date}
+      title={timeTitle(time, zone)}
       {...(exact ? { 'data-exact': '' } : {})}
       {...(isLength ? { 'data-length': '' } : {})}
     >
-      {exact ? `${words} (${date})` : words}
+      {exact ? `${words} (${exactly(time, zone)})` : words}
     </time>
   )
 }

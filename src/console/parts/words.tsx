@@ -6,6 +6,7 @@ import {
   type Part,
   type TextKind,
 } from '../../policy/readers/look-alikes.ts'
+import { Moment } from './time.tsx'
 
 export function Alert({ message }: { message: string | null }) {
   return message === null ? null : (
@@ -71,12 +72,18 @@ export function Sentence({ text }: { text: string }) {
             <Words text={part} />
           </code>
         ) : (
-          <Words text={isPaired || index === 0 ? part : `\`${part}`} most={4_000} kind="sentence" />
+          (isPaired || index === 0 ? part : `\`${part}`)
+            .split(moment)
+            .map((each, at) =>
+              at % 2 === 1 ? <Moment at={each} /> : <Words text={each} most={4_000} kind="sentence" />,
+            )
         ),
       )}
     </span>
   )
 }
+
+const moment = /(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)/
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 

@@ -14,6 +14,7 @@ import { changes } from './0013-changes.ts'
 import { passkeys } from './0014-passkeys.ts'
 import { scimGroups } from './0015-scim-groups.ts'
 import { saml } from './0016-saml.ts'
+import { versionApprovals } from './0017-version-approvals.ts'
 import { slugs } from './0018-slugs.ts'
 
 /**
@@ -37,6 +38,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0014-passkeys', sql: passkeys },
   { name: '0015-scim-groups', sql: scimGroups },
   { name: '0016-saml', sql: saml },
+  { name: '0017-version-approvals', sql: versionApprovals },
   { name: '0018-slugs', sql: slugs },
 ]
 

@@ -129,9 +129,9 @@ export const namedGroups = (organizationId: string): RawBuilder<Record<string, s
 export const insertVersion = (
   row: Omit<PolicyVersionsTable, 'version' | 'body'> & { readonly body: string | null },
 ): RawBuilder<{ readonly version: number }> => sql`
-  insert into policy_versions (organization_id, kind, object_id, version, change, body, restored_from, created_by, created_at)
+  insert into policy_versions (organization_id, kind, object_id, version, change, body, restored_from, created_by, approved_by, created_at)
   select ${row.organization_id}, ${row.kind}, ${row.object_id}, coalesce(max(version), 0) + 1,
-         ${row.change}, ${row.body}::jsonb, ${row.restored_from}::int, ${row.created_by}, ${row.created_at}::timestamptz
+         ${row.change}, ${row.body}::jsonb, ${row.restored_from}::int, ${row.created_by}, ${row.approved_by}, ${row.created_at}::timestamptz
   from policy_versions
   where organization_id = ${row.organization_id} and kind = ${row.kind} and object_id = ${row.object_id}
   returning version`

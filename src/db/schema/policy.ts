@@ -24,6 +24,8 @@ export interface PolicyVersionsTable {
   body: ColumnType<Record<string, unknown> | null, string | null, never>
   restored_from: number | null
   created_by: string
+  /** The second person whom the change needed. */
+  approved_by: string | null
   created_at: Date
 }
 

@@ -74,9 +74,23 @@ export const openChange = async (
 /** What the API shows of it, in place of parameters. */
 export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'why' | 'example'> & {
   readonly groups: readonly { readonly name: string; readonly members: readonly string[] }[]
+  /** The id of the rule, label rule or group; null for anything else. */
+  readonly object: string | null
 }
 
-export const shownChange = ({ title, before, after, groups, why, example }: PendingChange): ShownChange => ({
+export const objectOf = ({ given: { id, group } }: ChangeRequest): string | null =>
+  [id, group].find((each) => typeof each === 'string') ?? null
+
+export const shownChange = ({
+  title,
+  before,
+  after,
+  groups,
+  why,
+  example,
+  request,
+}: PendingChange): ShownChange => ({
+  object: objectOf(request),
   title,
   before,
   after,

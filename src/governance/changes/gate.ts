@@ -19,6 +19,7 @@ import type { Seal, Sealer } from '../sealing/sealer.ts'
 import {
   baseOf,
   heldChange,
+  objectOf,
   openChange,
   plainJson,
   sealChange,
@@ -206,7 +207,7 @@ const mostTold = 5
 const beginningOf = (why: readonly string[]): string[] =>
   why.length > mostTold ? [...why.slice(0, mostTold), `${why.length - mostTold} more`] : [...why]
 
-/** Ids of the rules and label rules whose change waits. */
+/** Ids of the rules, label rules and groups whose change waits. */
 async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<string>> {
   const rows = await tx.trx
     .selectFrom('approvals')
@@ -220,9 +221,7 @@ async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<
       sealed === null ? [] : [openChange(sealer, id, sealed)],
     ),
   )
-  return new Set(
-    changes.flatMap(({ request: { given } }) => (typeof given['id'] === 'string' ? [given['id']] : [])),
-  )
+  return new Set(changes.flatMap(({ request }) => objectOf(request) ?? []))
 }
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {

@@ -3,8 +3,8 @@ import type { Db } from '../../db/schema/index.ts'
 import type { PolicyVersionsTable, VersionedKind } from '../../db/schema/policy.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import type { Caller } from '../access/identity.ts'
 import { plainJson } from '../approvals/change.ts'
+import type { Changer } from '../changes/gate.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { grownEntry, storageOver } from '../limits/storage.ts'
 import { pageOf, readCursor, versionNumber, type Page, type PageRequest } from '../page.ts'
@@ -33,6 +33,9 @@ export interface VersionSummary {
   readonly restored_from: number | null
   readonly created_by: string
   readonly created_by_email: string
+  /** The second person whom the change needed; null for none. */
+  readonly approved_by: string | null
+  readonly approved_by_email: string | null
   readonly created_at: string
 }
 
@@ -56,7 +59,7 @@ export interface Change {
  */
 export async function keepVersion(
   tx: ChainTx,
-  caller: Pick<Caller, 'userId'>,
+  { userId, second }: Pick<Changer, 'userId' | 'second'>,
   object: Versioned,
   change: Change,
 ) {
@@ -69,7 +72,8 @@ export async function keepVersion(
       change: after === null ? 'deleted' : before === null ? 'created' : 'updated',
       body: after === null ? null : JSON.stringify(after),
       restored_from: restoredFrom,
-      created_by: caller.userId,
+      created_by: userId,
+      approved_by: second?.approved_by ?? null,
       created_at: tx.now,
     }),
   )
@@ -138,6 +142,7 @@ const versionsOf = (db: Db, organizationId: string, { kind, id }: Versioned) =>
   db
     .selectFrom('policy_versions')
     .innerJoin('users', 'users.id', 'policy_versions.created_by')
+    .leftJoin('users as second', 'second.id', 'policy_versions.approved_by')
     .where('organization_id', '=', organizationId)
     .where('kind', '=', kind)
     .where('object_id', '=', id)
@@ -148,6 +153,8 @@ const shownColumns = [
   'restored_from',
   'created_by',
   'users.email as created_by_email',
+  'approved_by',
+  'second.email as approved_by_email',
   'policy_versions.created_at',
 ] as const
 
@@ -159,5 +166,7 @@ const summaryOf = (
   restored_from: row.restored_from,
   created_by: row.created_by,
   created_by_email: row.created_by_email,
+  approved_by: row.approved_by,
+  approved_by_email: row.approved_by_email,
   created_at: row.created_at.toISOString(),
 })

@@ -32,7 +32,8 @@ describe('signing up', () => {
     const { at, email, id } = await signedUp(server)
     expect(id).toMatch(/^usr_/)
     const { body } = await at.send('GET', '/me')
-    expect(body.user).toEqual({ id, email, name: 'Ana', email_verified: false, second_factor: false })
+    const user = { id, email, name: 'Ana', email_verified: false, second_factor: false, time_zone: null }
+    expect(body.user).toEqual(user)
     expect(body.organizations).toEqual([
       {
         id: body.organization_id,
