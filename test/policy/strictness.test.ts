@@ -55,6 +55,8 @@ describe('a change of a rule', () => {
     ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 1 minute/],
     ['a long time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, match_all: true }]],
     ['the same for more tools', { ...hold, ...mail, expires_after_seconds: 9_000 }, { ...hold, tools: ['mail_send', 'file_read'], expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, tools: ['file_read'] }]],
+    ['a hold in place of a denial, beside a rule for another group, where two people are asked', { ...deny, ...mail }, { ...hold, ...mail }, /with `money`, of 2 people, fewer would have to be those that `it` asks for/, [{ ...by(finance), name: 'money' }], 2],
+    ['the same beside a rule with a long time', { ...deny, ...mail }, { ...hold, ...mail }, /with `slow`, an approval that `it` asks for too may wait longer/, [{ ...hold, ...mail, name: 'slow', expires_after_seconds: 9_000 }]],
     ['a short time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 900 }, null, [{ ...hold, match_all: true }]],
   ] // prettier-ignore
   test.each(rows)('%s', (_, before, after, expected, others = [], threshold = 1) => {
@@ -134,6 +136,8 @@ describe('a change of a label rule', () => {
     ['another label', mail, { ...mail, add_labels: ['more'] }, /may stay/],
     ['fewer tools', { tools: ['mail_*'] }, mail, /may stay/],
     ['a label with which a call escapes a rule', null, mail, /`escape` would no longer match data labelled `secret`/, [], [escape]],
+    ['a label by which another label rule adds that one', null, { ...mail, add_labels: ['more'] }, /`escape` would no longer/, [{ labels: { any_of: ['more'] } }], [escape]],
+    ['the same by two label rules, one of which asks where a parameter comes from', null, { ...mail, add_labels: ['more'] }, /`escape` would no longer/, [{ labels: { all_of: ['next'] } }, { add_labels: ['next'], ...to('from_label', ['more']) }], [escape]],
     ['a label that another label rule excludes', null, mail, /`other` would no longer/, [{ name: 'other', labels: { none_of: ['secret'] } }]],
   ] // prettier-ignore
   test.each(rows)('%s', (_, before, after, expected, others = [], rules = []) => {

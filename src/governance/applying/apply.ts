@@ -4,7 +4,7 @@ import { hasRole } from '../access/scopes.ts'
 import { roleUnderLock } from '../access/recheck.ts'
 import type { PrepareChange } from '../approvals/vote.ts'
 import { baseOf, openChange, type PendingChange } from '../approvals/change.ts'
-import type { Changer } from '../changes/gate.ts'
+import { usualTerms, type Changer } from '../changes/gate.ts'
 import type { Unsealing } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { quotaExceeded } from '../limits/run-quota.ts'
@@ -42,13 +42,20 @@ export const prepareChange =
     const groups = await tx.send(groupsCalled(tx.organizationId, names))
     if (canonicalJson(groups) !== canonicalJson(change.groups)) return changedMeanwhile
     const prepared = await preparedFrom(change, (operation) => operation(tx, changer, change.request.given))
-    if (prepared === null || baseOf(prepared.before) !== change.base) return changedMeanwhile
+    if (prepared === null || baseOf(prepared.before, prepared.reliesOn?.() ?? []) !== change.base)
+      return changedMeanwhile
+    if (change.request.operation === 'rule') {
+      // Of rules only: the reasons of a group also name approvals, which come and go with calls.
+      const why = await prepared.whyLooser(usualTerms(context), () => Promise.resolve(new Set()))
+      if (why.some((reason) => !change.why.includes(reason))) return looserMeanwhile
+    }
     const over = (await prepared.over?.()) ?? null
     if (over !== null) throw quotaExceeded(over)
     return prepared
   }
 
 const changedMeanwhile = { because: 'what it would change was changed meanwhile' }
+const looserMeanwhile = { because: 'with what was changed meanwhile, it would do more than its reasons say' }
 
 type Operation = (typeof operations)[string]
 

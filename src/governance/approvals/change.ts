@@ -29,8 +29,8 @@ export interface PendingChange {
   readonly role: 'admin' | 'owner'
   /** What it would do, in one sentence. */
   readonly title: string
-  /** The hash of what it changes; null for a new object. Another one: it changed meanwhile. */
-  readonly base: string | null
+  /** The hash of what it changes, and of what that relies on. Another one: it changed meanwhile. */
+  readonly base: string
   readonly before: JsonObject | null
   readonly after: JsonObject | null
   /** Those that it names, with their members. Other ones: it would mean something else now. */
@@ -59,8 +59,8 @@ export const isHeld = (answer: unknown): answer is HeldChange =>
 export const plainJson = (value: object | null): JsonObject | null =>
   JSON.parse(JSON.stringify(value)) as JsonObject | null
 
-export const baseOf = (before: object | null): string | null =>
-  before === null ? null : hashOf(plainJson(before))
+export const baseOf = (before: object | null, reliesOn: readonly object[]): string =>
+  hashOf(plainJson({ before, reliesOn }))
 
 export const sealChange = (seal: Seal, approvalId: string, change: PendingChange): Buffer =>
   seal(changeBinding(approvalId), canonicalJson(change))

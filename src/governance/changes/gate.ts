@@ -72,6 +72,8 @@ export interface Prepared<R> {
   readonly after: object | null
   /** Names of groups, or of roles, whose members it is about. Default: none. */
   readonly groups?: readonly string[]
+  /** What else decides what it means: another one, and it would mean something else. Default: nothing. */
+  reliesOn?(): readonly object[]
   /** The limit that it would exceed. Default: none. */
   over?(): Promise<Exceeded | null>
   /** Empty: every call is proven to be decided as strictly as before. */
@@ -140,7 +142,8 @@ async function hold(
   const { request, title, sealedTitle = title, before, after } = prepared
   const told = beginningOf(why)
   const groups = await tx.send(groupsCalled(tx.organizationId, prepared.groups ?? []))
-  const hash = hashOf({ ...request, base: baseOf(before), groups })
+  const base = baseOf(before, prepared.reliesOn?.() ?? [])
+  const hash = hashOf({ ...request, base, groups })
   const { count, same } = await pendingOf(tx, caller.userId, hash)
   // Asked again, for example because the answer was lost.
   if (same !== null) return heldChange(same, told)
@@ -173,7 +176,7 @@ async function hold(
     request,
     role,
     title: sealedTitle,
-    base: baseOf(before),
+    base,
     before: plainJson(before),
     after: plainJson(after),
     groups,
