@@ -247,7 +247,7 @@ export function whyLooserLabelRule(
 /** With what the label rules add to data that has one of the labels. */
 function withFollowing(labels: readonly string[], rules: readonly LabelRuleBody[]): ReadonlySet<string> {
   const found = new Set(labels)
-  for (let size = -1; size < found.size; ) {
+  for (let size = -1; size < found.size;) {
     size = found.size
     for (const rule of rules)
       if (readsOf(rule).some((label) => found.has(label)))
@@ -263,7 +263,7 @@ export function labelRulesBehind(
 ): readonly LabelRuleBody[] {
   const wanted = new Set(labels)
   const found = new Set<LabelRuleBody>()
-  for (let size = -1; size < found.size; ) {
+  for (let size = -1; size < found.size;) {
     size = found.size
     for (const rule of rules) {
       if (rule.status !== 'active' || !rule.add_labels.some((label) => wanted.has(label))) continue
@@ -275,8 +275,9 @@ export function labelRulesBehind(
 }
 
 /** Labels with which it matches more data. */
-const readsOf = ({ labels, params = [] }: LabelRuleBody): readonly string[] => [
-  ...(labels?.any_of ?? []),
-  ...(labels?.all_of ?? []),
-  ...params.flatMap(({ operator, value }) => (operator === 'from_label' ? [value].flat() : [])),
-].map(String)
+const readsOf = ({ labels, params = [] }: LabelRuleBody): readonly string[] =>
+  [
+    ...(labels?.any_of ?? []),
+    ...(labels?.all_of ?? []),
+    ...params.flatMap(({ operator, value }) => (operator === 'from_label' ? [value].flat() : [])),
+  ].map(String)

@@ -25,6 +25,8 @@ export interface LooserExample {
 
 export interface PendingChange {
   readonly request: ChangeRequest
+  /** A credential that comes with the request. Nobody is shown it, and no hash is made from it. */
+  readonly secret: string | null
   /** The role that the change needs, of the requester and of who decides it. */
   readonly role: 'admin' | 'owner'
   /** What it would do, in one sentence. */
@@ -42,7 +44,13 @@ export interface PendingChange {
 
 /** The answer to a request whose change waits. */
 export interface HeldChange {
-  readonly change: { readonly id: string; readonly status: 'pending'; readonly why: readonly string[] }
+  readonly change: {
+    readonly id: string
+    readonly status: 'pending'
+    readonly why: readonly string[]
+    /** A credential that counts once the change is approved, and that no other answer shows. */
+    readonly token?: string
+  }
 }
 
 export const heldChange = (id: string, why: readonly string[]): HeldChange => ({

@@ -11,7 +11,12 @@ const { as, ours, personOf } = useServer((started) => (server = started))
 let other: { key: string }
 beforeAll(async () => {
   other = await addPerson(server.context, server.identities.organization_id, 'owner')
-  const settings = { approvals_enabled: true, default_tool_access: 'deny', approval_threshold: 2, loosening: 'second_person' }
+  const settings = {
+    approvals_enabled: true,
+    default_tool_access: 'deny',
+    approval_threshold: 2,
+    loosening: 'second_person',
+  }
   expect((await ours('owner', 'PATCH', '/governance', settings)).status).toBe(200)
 })
 
