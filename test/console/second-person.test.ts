@@ -65,10 +65,16 @@ test.each(Object.entries(changes()))('%s', async (_, change) => {
 })
 
 test('a token of the directory is shown once, with the approval that it waits for', async () => {
+  const given = [home.server.identities.organization_id]
+  await home.server.context.pool.query(
+    `insert into sign_in_providers (organization_id, issuer, client_id, client_secret_sealed, secret_version, role_map, group_map, checks_factor, created_at, updated_at)
+     values ($1, 'https://login.acme.example', 'c', '', 'v', '{}', '{}', false, now(), now())`,
+    given,
+  )
   await home.server.context.pool.query(
     `insert into sign_in_domains (organization_id, domain, proof, proven_at, proven_by)
      values ($1, 'acme.example', 'x', now(), 'operator')`,
-    [home.server.identities.organization_id],
+    given,
   )
   const made = await send('/console/provider', [
     ['action', 'token-create'],
