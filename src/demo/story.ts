@@ -287,9 +287,9 @@ async function together({ client, tell }: Stage, { tag, changes }: Prepared): Pr
   const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
   const run = await followRun(read, async ({ approval_id: approval, approvers }) => {
     // If the stack ran before, its organization may also require approval of whole runs.
-    if (approvers.every(({ group }) => group === undefined))
-      return void (await voteUntilDecided(client, approval))
-    for (const [group, person] of Object.entries(asked)) {
+    const byGroups = approvers.some(({ group }) => group !== undefined)
+    if (!byGroups) await voteUntilDecided(client, approval)
+    for (const [group, person] of Object.entries(byGroups ? asked : {})) {
       const { status } = await client.get<{ status: string }>(person, 'POST', `/approvals/${approval}/approve`, {}) // prettier-ignore
       tell.line(`the ${person} approves as a member of ${group}: ${status}`)
     }

@@ -46,7 +46,7 @@ export const prepareChange =
     if (prepared === null || baseOf(prepared.before, prepared.reliesOn?.() ?? []) !== change.base)
       return changedMeanwhile
     if (change.request.operation === 'rule') {
-      // Of rules only: the reasons of a group also name approvals, which come and go with calls.
+      // Only reasons of rules: those of a group also name approvals, which come and go with calls.
       const why = await prepared.whyLooser(usualTerms(context), () => Promise.resolve(new Set()))
       if (why.some((reason) => !change.why.includes(reason))) return looserMeanwhile
     }

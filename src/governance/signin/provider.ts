@@ -179,7 +179,7 @@ type Managing = Governing & Pick<Context, 'outgoing'>
 
 /** What a request asks for, without its secret. */
 export interface ProviderRequest extends Omit<ProviderInput, 'client_secret'> {
-  /** Of the secret that comes with it; undefined without one. */
+  /** The version of the secret that comes with it; undefined without one. */
   readonly secret_version?: string | undefined
 }
 

@@ -137,7 +137,11 @@ test('a reminder and an escalation come once, whoever dies while they are planne
   const { engine } = home
   const { context } = engine
   const running = await Promise.all(Array.from({ length: processes }, begin))
-  const times = { approver: 'owner', remind_after_seconds: 60, escalate: [{ after_seconds: 120, to: 'admin' }] }
+  const times = {
+    approver: 'owner',
+    remind_after_seconds: 60,
+    escalate: [{ after_seconds: 120, to: 'admin' }],
+  }
   const held: string[] = []
   for (let count = 0; count < kills; count += 1) held.push(await home.hold(times))
   await allIsSent()
