@@ -68,7 +68,7 @@ const governanceFolders = {
     'connections',
     'notifications',
   ],
-  applying: ['audit', 'access', 'limits', 'approvals', 'changes', 'rules', 'people'],
+  applying: ['audit', 'access', 'limits', 'approvals', 'changes', 'rules', 'people', 'signin'],
   delivery: ['lanes', 'audit', 'runs/values', 'runs/end'],
   upkeep: [],
   reports: ['audit'],

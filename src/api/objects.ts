@@ -14,7 +14,7 @@ import {
   type PageRequest,
 } from '../governance/page.ts'
 import { listPolicyVersions, readPolicyVersion } from '../governance/rules/versions.ts'
-import { mayBeHeld, unlessHeld } from './held.ts'
+import { mayBeHeld, unlessHeld, whenHeld } from './held.ts'
 import { created, nothing, ok, tagged, type Call, type Needs, type Route } from './route.ts'
 import { emptyBody, id, listOf, listQuery, listQueryOfPath, named, pageIn, time } from './schemas/common.ts'
 import { inOwned, type Inner } from './subjects.ts'
@@ -43,9 +43,11 @@ interface Declaration<All extends Path, One extends Path, Subject, Shown> {
   readonly shown: Shown
   /** Where lists and single objects are read, and missing ones noticed; or how a missing one is noticed. */
   readonly from: Owned | Inner
-  /** Its changes can wait for a second person (src/governance/changes/gate.ts). */
-  readonly governed?: true
+  /** Which changes can wait for a second person (src/governance/changes/gate.ts): all of them, or these. */
+  readonly governed?: 'all' | readonly Act[]
 }
+
+type Act = 'create' | 'change' | 'restore' | 'remove'
 
 type Described = Pick<Route, 'summary' | 'description' | 'audit' | 'waits' | 'example'>
 
@@ -75,7 +77,10 @@ export function objects<
   const Subject extends 'organization' | 'api_key' | 'connection',
   Shown extends z.ZodObject,
 >({ tag, all, one, subject, reads, writes, shown, from, governed }: Declaration<All, One, Subject, Shown>) {
-  const held = governed === true ? mayBeHeld : {}
+  const mayWait = (act: Act): boolean => governed === 'all' || governed?.includes(act) === true
+  const held = (act: Act): object => (mayWait(act) ? mayBeHeld : {})
+  const changing = (act: Act, given: Described): Described =>
+    described(mayWait(act) ? { ...given, audit: [...(given.audit ?? []), whenHeld] } : given)
   const { route } = tagged(tag)
   const param = one.slice(one.lastIndexOf('{') + 1, -1)
   const idIn = ({ params }: Pick<Call, 'params'>): string => (params as Record<string, string>)[param] ?? ''
@@ -99,11 +104,11 @@ export function objects<
       },
     ) =>
       route({
-        ...described(given),
+        ...changing('create', given),
         key: `POST ${all}`,
         needs: { ...writes, subject: ofAll },
         body: given.body,
-        responses: { 201: (given.answer ?? shown) as Made, ...held },
+        responses: { 201: (given.answer ?? shown) as Made, ...held('create') },
         async handle({ context, caller, body, once }) {
           const made = await actOnce(once, () => given.run(context, caller, body as z.output<B>, once))
           return unlessHeld(made, (object) => created(given.show?.(object) ?? object))
@@ -228,11 +233,13 @@ export function objects<
           key: `POST ${one}/versions/{version}/restore`,
           needs: { ...writes, subject },
           inner: [innerObject, innerVersion],
-          audit: given.audit,
-          summary: `Give a ${word} the body of an earlier version again; a deleted one comes back`,
+          ...changing('restore', {
+            audit: given.audit,
+            summary: `Give a ${word} the body of an earlier version again; a deleted one comes back`,
+          }),
           query: query as z.ZodObject,
           body: emptyBody,
-          responses: { 200: shown, ...held },
+          responses: { 200: shown, ...held('restore') },
           async handle(call) {
             const of = { ...nameIn(call), version: versionIn(call) }
             const restore = () => given.restore(call.context, call.caller, of, call.once)
@@ -252,12 +259,12 @@ export function objects<
       },
     ) =>
       route({
-        ...described(given),
+        ...changing('remove', given),
         key: `DELETE ${one}`,
         needs: { ...writes, subject },
         inner,
         query: given.query as Q,
-        responses: { 204: null, ...held },
+        responses: { 204: null, ...held('remove') },
         handle: async (call) =>
           unlessHeld(await given.run(call.context, call.caller, idIn(call), call.query), nothing),
       }),
@@ -268,13 +275,13 @@ export function objects<
     given: Change<B, Q>,
   ) {
     return route({
-      ...described(given),
+      ...changing('change', given),
       key: `${method} ${one}`,
       needs: { ...writes, subject },
       inner,
       query: given.query as Q,
       body: given.body,
-      responses: { 200: shown, ...held },
+      responses: { 200: shown, ...held('change') },
       async handle(call) {
         const body = call.body as z.output<B>
         return unlessHeld(await given.run(call.context, call.caller, idIn(call), body, call.query), ok)

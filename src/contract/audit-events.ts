@@ -292,7 +292,7 @@ export const auditEvents = {
   },
   'sign_in.provider_saved': {
     when: 'An owner sets the provider with which people sign in.',
-    metadata: { before: object, after: object, ended_sessions: number },
+    metadata: { before: object, after: object, ended_sessions: number, ...fields.secondFields },
   },
   'sign_in.provider_removed': {
     when: 'An owner removes the provider with which people sign in.',
@@ -312,7 +312,7 @@ export const auditEvents = {
   },
   'scim_token.created': {
     when: 'An owner makes a token for the directory of the company (SCIM).',
-    metadata: { token_id: text, name: text },
+    metadata: { token_id: text, name: text, ...fields.secondFields },
   },
   'scim_token.deleted': { when: 'A SCIM token is deleted.', metadata: { token_id: text, name: text } },
   'member.account_claimed': {

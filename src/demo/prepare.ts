@@ -8,6 +8,8 @@ export const outsideAddress = 'someone@elsewhere.example'
 export interface Prepared {
   readonly workflowId: string
   readonly subject: string
+  /** Is a part of the name of everything that the demo saves. */
+  readonly tag: string
   readonly denyName: string
   /** A workflow of the member, whose mail a tool policy limits. */
   readonly limited: { readonly workflowId: string; readonly subject: string }
@@ -77,7 +79,7 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
     `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
   ]
   const limited = { workflowId: limit.workflowId, subject: tag }
-  return { workflowId: workflow.id, subject, denyName: names.deny, limited, changes, lines }
+  return { workflowId: workflow.id, subject, tag, denyName: names.deny, limited, changes, lines }
 }
 
 /** A saved limit on the mail of one role, with a workflow of a person with this role. `line` describes it. */
@@ -132,6 +134,11 @@ async function limitMail(
 export interface Changes {
   /** Saves a rule, and deletes it at the end of the show. */
   save(kind: 'rules' | 'label-rules', body: Readonly<Record<string, unknown>>): Promise<void>
+  /**
+   * Makes a group for each name, with these people, and deletes it at the end of the show. Returns a rule's `approvers`:
+   * one member of each.
+   */
+  groups(people: Readonly<Record<string, Person>>): Promise<readonly { group: string; count: number }[]>
   /** For the end of the show. The step that was registered last runs first. */
   onUndo(step: () => Promise<unknown>): void
 }
@@ -163,6 +170,15 @@ export async function turnApprovalsOn(
     async save(kind, body) {
       const { id } = await client.get<{ id: string }>(as, 'POST', `${organization}/${kind}`, body)
       undoing.push(() => client.get(as, 'DELETE', `${organization}/${kind}/${id}`))
+    },
+    async groups(people) {
+      const names = Object.keys(people)
+      for (const name of names) {
+        const members = [stack.bootstrap.users[people[name] as Person].email]
+        const { id } = await client.get<{ id: string }>('owner', 'POST', `${organization}/groups`, { name, members }) // prettier-ignore
+        undoing.push(() => client.get('owner', 'DELETE', `${organization}/groups/${id}`))
+      }
+      return names.map((group) => ({ group, count: 1 }))
     },
     onUndo: (step) => void undoing.push(step),
   }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInCrash, showFound } from './crash.ts'
-import { until, type Client, type Person } from './client.ts'
+import { followRun, until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
 import {
   decidedByPerson,
@@ -38,7 +38,11 @@ interface Run {
   readonly id: string
   readonly status: string
   readonly status_reason: string
-  readonly waiting_for: readonly { approval_id: string; step_id: string | null }[]
+  readonly waiting_for: readonly {
+    approval_id: string
+    step_id: string | null
+    approvers: readonly { group?: string }[]
+  }[]
   readonly steps: readonly { id: string; status: string; attempts: number; labels: string[] }[]
   readonly outputs: Readonly<Record<string, { message_id?: string }>>
 }
@@ -91,6 +95,7 @@ export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> 
   const run = await resumedRun(client, held.run.id, tell)
   mail(stack, prepared, run, tell)
   await receipt(client, run, held.approval, tell)
+  await together(stage, prepared)
   await crash(stage, prepared)
   await audit(client, stack, tell)
 }
@@ -257,6 +262,39 @@ async function receipt(client: Client, run: Run, approval: Approval, tell: Telle
   const sent = done('send')
   mustHold(sent?.approval?.id === approval.id, `the receipt shows ${documentPath} sent under this approval`)
   mustHold(sent.approval.votes.length > 0, 'the receipt names who approved')
+}
+
+/** A rule asks for a member of each of two groups; neither of them needs to be an admin. */
+async function together({ client, tell }: Stage, { tag, changes }: Prepared): Promise<void> {
+  tell.step('Finance and legal approve a call together')
+  const asked = { [`demo-${tag}-finance`]: 'viewer', [`demo-${tag}-legal`]: 'approver' } as const
+  const subject = `Contract (${tag})`
+  await changes.save('rules', {
+    name: `demo ${tag}: contracts leave with finance and legal`,
+    verdict: 'require_approval',
+    tools: ['mail_send'],
+    params: [{ param: 'subject', operator: 'equals', value: subject }],
+    approvers: await changes.groups(asked),
+  })
+  const params = { to: insideAddress, subject, text: 'See the contract.' }
+  const { id: workflow } = await client.get<{ id: string }>(requester, 'POST', '/workflows', {
+    name: `demo ${tag}: send a contract`,
+    definition: { steps: [{ id: 'send', tool: 'mail_send', params }] },
+  })
+  const path = `/workflows/${workflow}/execute?wait=0`
+  const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, {})
+  changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
+  const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
+  const run = await followRun(read, async ({ approval_id: approval, approvers }) => {
+    // If the stack ran before, its organization may also require approval of whole runs.
+    const byGroups = approvers.some(({ group }) => group !== undefined)
+    if (!byGroups) await voteUntilDecided(client, approval)
+    for (const [group, person] of Object.entries(byGroups ? asked : {})) {
+      const { status } = await client.get<{ status: string }>(person, 'POST', `/approvals/${approval}/approve`, {}) // prettier-ignore
+      tell.line(`the ${person} approves as a member of ${group}: ${status}`)
+    }
+  })
+  mustHold(run.status === 'completed', `both groups let the mail leave (${run.status_reason})`)
 }
 
 async function crash(stage: Stage, { changes }: Prepared): Promise<void> {

@@ -1,7 +1,8 @@
 import { list, quote } from './text.ts'
 import { limitNames, type LimitName, type Restrictions } from './tool-limits.ts'
+import type { Role } from './types.ts'
 
-/* Whether a change of a tool policy, an override or a group leaves every call as restricted as before. */
+/* Whether a change of a tool policy, an override, a group or the sign-in leaves every call as restricted as before. */
 
 export interface PolicyBody {
   readonly allowed: boolean | null
@@ -72,3 +73,66 @@ const useWords: Readonly<Record<GroupUse['kind'], string>> = {
   'tool policy': 'tool policy of',
   override: 'override of',
 }
+
+/** The provider of an organization: who can sign in as whom, and what its groups give. */
+export interface SignInBody {
+  readonly kind: 'oidc' | 'saml'
+  readonly issuer: string
+  readonly client_id: string
+  readonly sso_url: string | null
+  /** Or their fingerprints. */
+  readonly certificates: readonly string[]
+  readonly domains: readonly string[]
+  readonly groups_claim: string | null
+  readonly role_map: Readonly<Record<string, Role>>
+  readonly group_map: Readonly<Record<string, string>>
+  readonly default_role: Role | null
+  readonly checks_factor: boolean
+}
+
+/** null for none. Empty: nobody can sign in who could not, and nobody gets a higher role or into another group. */
+export function whyLooserSignIn(before: SignInBody | null, after: SignInBody): string[] {
+  const isNew = (name: 'certificates' | 'domains', value: string) => before?.[name].includes(value) !== true
+  const isSame =
+    before !== null &&
+    (['kind', 'issuer', 'client_id', 'sso_url'] as const).every((name) => before[name] === after[name]) &&
+    !after.certificates.some((each) => isNew('certificates', each))
+  const [was, is] = [mapsOf(before), mapsOf(after)]
+  const otherwise = before?.default_role ?? null
+  const [wasFree, isFree] = [was.roles.size === 0, is.roles.size === 0]
+  const isRead = was.claim === is.claim
+  const higher = [...is.roles].filter(
+    ([group, role]) =>
+      wasFree || !isRead || !isAtMost(role, highest(was.roles.get(group) ?? null, otherwise)),
+  )
+  const keepsGroups =
+    (isRead || is.groups.length === 0) && JSON.stringify(is.groups) === JSON.stringify(was.groups)
+  return [
+    ...(isSame ? [] : ['whoever runs the provider could sign in as a member of its domains']),
+    ...after.domains
+      .filter((domain) => isNew('domains', domain))
+      .map((domain) => `people with an address of ${quote(domain)} could sign in`),
+    ...(isAtMost(after.default_role, otherwise)
+      ? []
+      : [`people whose groups give no role could get the role ${quote(String(after.default_role))}`]),
+    ...higher.map(([group, role]) => `the provider’s group ${quote(group)} could give the role ${quote(role)}`), // prettier-ignore
+    ...(isFree && !wasFree ? ['a role would stay when the provider takes it away'] : []),
+    ...(keepsGroups ? [] : ['a sign-in could put other people into a group, or leave them in it']),
+    ...(after.checks_factor && before?.checks_factor !== true
+      ? ['a sign-in without a second factor would count as one with it']
+      : []),
+  ]
+}
+
+/** Without the claim, or a map, sign-ins leave roles and groups as they are. */
+function mapsOf(body: SignInBody | null) {
+  const claim = body?.groups_claim ?? null
+  const entries = <Value>(map: Readonly<Record<string, Value>> = {}) =>
+    claim === null ? [] : Object.entries(map).sort(([one], [other]) => (one < other ? -1 : 1))
+  return { claim, roles: new Map(entries(body?.role_map)), groups: entries(body?.group_map) }
+}
+
+const fromLow: readonly (Role | null)[] = [null, 'viewer', 'member', 'admin', 'owner']
+const isAtMost = (role: Role | null, most: Role | null): boolean =>
+  fromLow.indexOf(role) <= fromLow.indexOf(most)
+const highest = (one: Role | null, other: Role | null): Role | null => (isAtMost(one, other) ? other : one)

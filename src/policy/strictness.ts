@@ -50,10 +50,18 @@ export function whyLooserRule(
   const isSound = (rule: RuleBody): boolean => form.safeParse(rule).success
   const active = (rules: readonly RuleBody[]) => rules.filter((rule) => restricts(rule) && isSound(rule))
   const own = restricts(after) ? after : null
-  return [
+  const found = [
     ...(restricts(before) ? whyWeaker(before, own, active(staying), { threshold, steps, isSound }) : []),
     ...(own === null ? [] : whyWeakens(own, before, active(others), { threshold, usualSeconds })),
   ]
+  if (found.length === 0 || own?.verdict !== 'require_approval') return found
+  // Whoever decides about it reads what the rule asks for, so they also read what others take from that.
+  const taken = active(others).flatMap((other) =>
+    whyWeakens(other, null, [own], { threshold, usualSeconds }).map(
+      (reason) => `with ${quote(other.name)}, ${reason}`,
+    ),
+  )
+  return [...found, ...taken]
 }
 
 interface Proof {
@@ -144,19 +152,19 @@ function whyWeakens(
     !keeps('expires_after_seconds') && seconds !== undefined && (seconds === 0 || seconds > usualSeconds)
   const met = others.filter((other) => other.verdict === 'require_approval' && mayMeet(rule, other))
   const keepsSeats = keeps('approver', 'approvals_needed', 'approvers', 'escalate')
-  const mixed = met.find((other) => {
+  const mixed = met.filter((other) => {
     if (keepsSeats) return false
     const asked = seatsOf(other)
     return !coverPeople(strictest([...asked, ...seatsOf(rule)]), asked, threshold)
   })
-  const untimed = met.find((other) => other.expires_after_seconds === undefined)
+  const untimed = mayWaitLonger ? met.filter((other) => other.expires_after_seconds === undefined) : []
   return [
-    ...(mixed === undefined
-      ? []
-      : [`of ${threshold} people, fewer would have to be those that ${quote(mixed.name)} asks for`]),
-    ...(mayWaitLonger && untimed !== undefined
-      ? [`an approval that ${quote(untimed.name)} asks for too may wait longer than the usual time`]
-      : []),
+    ...mixed.map(
+      ({ name }) => `of ${threshold} people, fewer would have to be those that ${quote(name)} asks for`,
+    ),
+    ...untimed.map(
+      ({ name }) => `an approval that ${quote(name)} asks for too may wait longer than the usual time`,
+    ),
   ]
 }
 
@@ -222,15 +230,54 @@ export function whyLooserLabelRule(
       ? before?.add_labels
       : [],
   )
-  const added = new Set(own.flatMap((rule) => rule.add_labels.filter((label) => !known.has(label))))
+  const added = withFollowing(
+    own.flatMap((rule) => rule.add_labels.filter((label) => !known.has(label))),
+    [...kept, ...own],
+  )
   const escaping = [...rules.filter(restricts), ...kept, ...own].flatMap(({ name, labels }) => {
-    const excluded = labels?.none_of?.find((label) => added.has(label))
-    return excluded === undefined
-      ? []
-      : [`${quote(name)} would no longer match data labelled ${quote(excluded)}`]
+    const excluded = labels?.none_of?.filter((label) => added.has(label)) ?? []
+    return excluded.map((label) => `${quote(name)} would no longer match data labelled ${quote(label)}`)
   })
   return [
     ...(isKept ? [] : [`data that ${quote(before.name)} labels now may stay without the label`]),
-    ...escaping.slice(0, 3),
+    ...escaping,
   ]
 }
+
+/** With what the label rules add to data that has one of the labels. */
+function withFollowing(labels: readonly string[], rules: readonly LabelRuleBody[]): ReadonlySet<string> {
+  const found = new Set(labels)
+  for (let size = -1; size < found.size;) {
+    size = found.size
+    for (const rule of rules)
+      if (readsOf(rule).some((label) => found.has(label)))
+        for (const label of rule.add_labels) found.add(label)
+  }
+  return found
+}
+
+/** The active label rules that can add one of the labels, or what one of these rules matches by. */
+export function labelRulesBehind(
+  labels: readonly string[],
+  rules: readonly LabelRuleBody[],
+): readonly LabelRuleBody[] {
+  const wanted = new Set(labels)
+  const found = new Set<LabelRuleBody>()
+  for (let size = -1; size < found.size;) {
+    size = found.size
+    for (const rule of rules) {
+      if (rule.status !== 'active' || !rule.add_labels.some((label) => wanted.has(label))) continue
+      found.add(rule)
+      for (const label of readsOf(rule)) wanted.add(label)
+    }
+  }
+  return [...found]
+}
+
+/** Labels with which it matches more data. */
+const readsOf = ({ labels, params = [] }: LabelRuleBody): readonly string[] =>
+  [
+    ...(labels?.any_of ?? []),
+    ...(labels?.all_of ?? []),
+    ...params.flatMap(({ operator, value }) => (operator === 'from_label' ? [value].flat() : [])),
+  ].map(String)

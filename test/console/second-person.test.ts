@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { newId } from '../../src/contract/ids.ts'
 import { addPerson } from '../api/fixtures.ts'
 import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 
@@ -45,6 +46,13 @@ const changes = (): Record<string, () => [string, Record<string, string>]> => ({
   ],
   'approvals are turned on': () => ['/console/rules', { action: 'approvals-on' }],
   'a rule is deleted': () => [`/console/rules/${rule}`, { action: 'delete' }],
+  'a provider is set up': () => [
+    '/console/provider',
+    {
+      ...{ action: 'save', kind: 'oidc', issuer: 'https://login.acme.example', client_id: 'c' },
+      ...{ client_secret: 's', domains: 'acme.example', default_role: 'admin' },
+    },
+  ],
 })
 
 test.each(Object.entries(changes()))('%s', async (_, change) => {
@@ -89,6 +97,28 @@ test('a change is read as code, without marks on the indentation, and its versio
   expect(
     versions.body.data.map((each: { approved_by_email: string | null }) => each.approved_by_email),
   ).toEqual([emailOf('approver'), null])
+})
+
+test('a token of the directory is shown once, with the approval that it waits for', async () => {
+  const given = [home.server.identities.organization_id]
+  await home.server.context.pool.query(
+    `insert into sign_in_providers (organization_id, issuer, client_id, client_secret_sealed, secret_version, role_map, group_map, checks_factor, created_at, updated_at)
+     values ($1, 'https://login.acme.example', 'c', '', 'v', '{}', '{}', false, now(), now())`,
+    given,
+  )
+  await home.server.context.pool.query(
+    `insert into sign_in_domains (organization_id, domain, proof, proven_at, proven_by)
+     values ($1, 'acme.example', 'x', now(), 'operator')`,
+    given,
+  )
+  const made = await send('/console/provider', [
+    ['action', 'token-create'],
+    ['token_name', 'Okta'],
+    ['once', newId('scimToken')],
+  ])
+  const page = await made.text()
+  expect(page).toMatch(/csm_[\w-]{43}/)
+  expect(page).toMatch(/It counts once another owner has approved it: <a href="\/console\/approvals\/apr_/)
 })
 
 test('changes are not approved together, unseen', async () => {

@@ -70,7 +70,7 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   expect(output).toMatch(
     /\n2\. A preview shows what would be decided, before anything runs\n *send: deny is possible: /,
   )
-  expect(output).toMatch(/\n13\. The audit log proves itself\n/)
+  expect(output).toMatch(/\n14\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
 })
@@ -258,7 +258,10 @@ describe('with a running stack', () => {
       expect(output).toMatch(/403 run_denied, .*only recipients in `larkspur\.example` \(`allowed_domains`\)/)
       expect(output).toMatch(/\nevery check passed\n$/)
       expect(code).toBe(0)
-      expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(mails + 1)
+      expect(output).toMatch(
+        /the viewer approves as a member of demo-\w+-finance: pending\n.*-legal: approved\n/,
+      )
+      expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(mails + 2)
     })
 
     test('so does `npm run samples`, which leaves the worker alone', async () => {

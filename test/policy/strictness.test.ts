@@ -4,6 +4,7 @@ import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds
 import { decide } from '../../src/policy/decide.ts'
 import type { RuleBody, StoredRule } from '../../src/policy/rule.ts'
 import { isDecidedAsStrictly, whyLooserLabelRule, whyLooserRule } from '../../src/policy/strictness.ts'
+import { whyLooserSignIn, type SignInBody } from '../../src/policy/strictness-access.ts'
 import { facts } from '../../src/tools/index.ts'
 import { compilePolicy } from '../support/compile.ts'
 import { changes, wider, withWiderRules } from './wider-rules.ts'
@@ -55,6 +56,8 @@ describe('a change of a rule', () => {
     ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 1 minute/],
     ['a long time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, match_all: true }]],
     ['the same for more tools', { ...hold, ...mail, expires_after_seconds: 9_000 }, { ...hold, tools: ['mail_send', 'file_read'], expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, tools: ['file_read'] }]],
+    ['a hold in place of a denial, beside a rule for another group, where two people are asked', { ...deny, ...mail }, { ...hold, ...mail }, /with `money`, of 2 people, fewer would have to be those that `it` asks for/, [{ ...by(finance), name: 'money' }], 2],
+    ['the same beside a rule with a long time', { ...deny, ...mail }, { ...hold, ...mail }, /with `slow`, an approval that `it` asks for too may wait longer/, [{ ...hold, ...mail, name: 'slow', expires_after_seconds: 9_000 }]],
     ['a short time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 900 }, null, [{ ...hold, match_all: true }]],
   ] // prettier-ignore
   test.each(rows)('%s', (_, before, after, expected, others = [], threshold = 1) => {
@@ -134,6 +137,8 @@ describe('a change of a label rule', () => {
     ['another label', mail, { ...mail, add_labels: ['more'] }, /may stay/],
     ['fewer tools', { tools: ['mail_*'] }, mail, /may stay/],
     ['a label with which a call escapes a rule', null, mail, /`escape` would no longer match data labelled `secret`/, [], [escape]],
+    ['a label by which another label rule adds that one', null, { ...mail, add_labels: ['more'] }, /`escape` would no longer/, [{ labels: { any_of: ['more'] } }], [escape]],
+    ['the same by two label rules, one of which asks where a parameter comes from', null, { ...mail, add_labels: ['more'] }, /`escape` would no longer/, [{ labels: { all_of: ['next'] } }, { add_labels: ['next'], ...to('from_label', ['more']) }], [escape]],
     ['a label that another label rule excludes', null, mail, /`other` would no longer/, [{ name: 'other', labels: { none_of: ['secret'] } }]],
   ] // prettier-ignore
   test.each(rows)('%s', (_, before, after, expected, others = [], rules = []) => {
@@ -142,5 +147,50 @@ describe('a change of a label rule', () => {
     const why = whyLooserLabelRule(change, rules, terms)
     if (expected === null) expect(why).toEqual([])
     else expect(why.join('\n')).toMatch(expected)
+  })
+})
+
+describe('a change of the sign-in', () => {
+  const none = { role_map: {}, group_map: {} }
+  const body = (more: Partial<SignInBody> = {}): SignInBody => ({
+    kind: 'oidc', issuer: 'https://login', client_id: 'c', sso_url: null, certificates: ['one'], domains: ['acme.com'],
+    groups_claim: 'groups', role_map: { it: 'admin', all: 'viewer' }, group_map: { cn: 'finance' }, default_role: 'viewer',
+    checks_factor: false, ...more,
+  }) // prettier-ignore
+  const rows: [string, Partial<SignInBody>, Partial<SignInBody>, RegExp | null][] = [
+    ['nothing', {}, {}, null],
+    ['another issuer', {}, { issuer: 'https://other' }, /whoever runs the provider/],
+    ['another client', {}, { client_id: 'd' }, /whoever runs/],
+    ['another kind', {}, { kind: 'saml' }, /whoever runs/],
+    ['another address', {}, { sso_url: 'https://other' }, /whoever runs/],
+    ['one more certificate', {}, { certificates: ['one', 'two'] }, /whoever runs/],
+    ['one certificate less', { certificates: ['one', 'two'] }, {}, null],
+    ['one more domain', {}, { domains: ['acme.com', 'b.com'] }, /address of `b.com`/],
+    ['one domain less', { domains: ['acme.com', 'b.com'] }, {}, null],
+    ['a lower role', {}, { role_map: { it: 'member', all: 'viewer' } }, null],
+    ['one group less', {}, { role_map: { it: 'admin' } }, null],
+    ['a higher role', {}, { role_map: { it: 'owner' } }, /group `it` could give the role `owner`/],
+    ['one more group', {}, { role_map: { it: 'admin', x: 'member' } }, /group `x` could give/],
+    ['one more group, with no more than everybody gets', {}, { role_map: { it: 'admin', x: 'viewer' } }, null],
+    ['a first map', none, { group_map: {} }, /group `it` could give/],
+    ['no map', {}, { role_map: {} }, /would stay when the provider takes it away/],
+    ['no claim', {}, { groups_claim: null }, /would stay when/],
+    ['another claim', {}, { groups_claim: 'roles' }, /group `all` could give/],
+    ['another claim that nothing reads', none, { ...none, groups_claim: 'roles' }, null],
+    ['a group elsewhere', {}, { group_map: { cn: 'legal' } }, /into a group/],
+    ['a group nowhere', {}, { group_map: {} }, /leave them in it/],
+    ['a role for everybody', { default_role: null }, {}, /no role could get the role `viewer`/],
+    ['no role for everybody', {}, { default_role: null }, null],
+    ['a factor that always counts', {}, { checks_factor: true }, /second factor/],
+    ['a factor that counts only if named', { checks_factor: true }, {}, null],
+  ] // prettier-ignore
+  test.each(rows)('%s', (_, before, after, expected) => {
+    const why = whyLooserSignIn(body(before), body(after))
+    if (expected === null) expect(why).toEqual([])
+    else expect(why.join('\n')).toMatch(expected)
+  })
+
+  test('a first provider', () => {
+    expect(whyLooserSignIn(null, body({ ...none, default_role: null }))).toHaveLength(2)
   })
 })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { readGovernance } from '../../governance/audit/policy-cache.ts'
 import { changeGovernance } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
-import { mayBeHeld, unlessHeld } from '../held.ts'
+import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
 import { called, id, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
@@ -231,7 +231,7 @@ export const governanceRoutes = [
   route({
     key: 'PATCH /organizations/{id}/governance',
     needs: { scope: 'governance:write', role: 'owner', subject: 'organization' },
-    audit: ['governance.updated'],
+    audit: ['governance.updated', whenHeld],
     summary: 'Change settings; they apply from the next decision on',
     body: governancePatch,
     responses: { 200: settings, ...mayBeHeld },

@@ -12,7 +12,7 @@ import {
 } from '../../governance/people/groups.ts'
 import { groupName, textField } from '../../policy/text.ts'
 import { objects } from '../objects.ts'
-import { mayBeHeld, unlessHeld } from '../held.ts'
+import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { absence } from './members.ts'
 import { nothing, ok, tagged } from '../route.ts'
 import { id, named, role, time } from '../schemas/common.ts'
@@ -108,7 +108,7 @@ const groups = objects({
   writes,
   shown: group,
   from: oneGroup,
-  governed: true,
+  governed: ['create', 'change'],
 })
 
 export const groupRoutes = [
@@ -149,7 +149,7 @@ export const groupRoutes = [
     key: 'PUT /organizations/{id}/groups/{group}/members/{user}',
     needs: { ...writes, subject: 'organization' },
     inner: [oneGroup, inOrganization],
-    audit: ['group.member_added'],
+    audit: ['group.member_added', whenHeld],
     summary: 'Add a member of the organization, named by id or mail address',
     responses: { 200: groupDetail, ...mayBeHeld },
     handle: async ({ context, caller, params }) =>
@@ -159,7 +159,7 @@ export const groupRoutes = [
     key: 'DELETE /organizations/{id}/groups/{group}/members/{user}',
     needs: { ...writes, subject: 'organization' },
     inner: [oneGroup, inGroup],
-    audit: ['group.member_removed'],
+    audit: ['group.member_removed', whenHeld],
     summary: 'Take a member out of a group; their votes for it no longer count',
     responses: { 204: null, ...mayBeHeld },
     handle: async ({ context, caller, params }) =>

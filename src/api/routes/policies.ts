@@ -124,7 +124,7 @@ const policies = objects({
   writes,
   shown: toolPolicy,
   from: onePolicy,
-  governed: true,
+  governed: 'all',
 })
 
 const overrides = objects({
@@ -136,7 +136,7 @@ const overrides = objects({
   writes,
   shown: roleOverride,
   from: oneOverride,
-  governed: true,
+  governed: 'all',
 })
 
 export const policyRoutes = [

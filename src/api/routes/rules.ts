@@ -204,7 +204,7 @@ const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKi
     writes: { scope: 'rules:write', role: 'admin' },
     shown: schemas[kind],
     from: ruleRows(kind),
-    governed: true,
+    governed: 'all',
   })
   return [
     rules.create({

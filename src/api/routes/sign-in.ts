@@ -28,6 +28,7 @@ import { readBytes } from '../body-bytes.ts'
 import { providerLogout } from '../auth-guards.ts'
 import { ApiError } from '../errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
+import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { objects } from '../objects.ts'
 import { done, ok, tagged } from '../route.ts'
 import { inTable } from '../subjects.ts'
@@ -188,7 +189,7 @@ export const signInRoutes = [
   route({
     key: 'PUT /organizations/{id}/sign-in',
     needs,
-    audit: ['sign_in.provider_saved'],
+    audit: ['sign_in.provider_saved', whenHeld],
     summary: 'Set the provider (OpenID Connect or SAML) with which people sign in',
     description:
       'Replaces all of it. A domain that stays keeps its proof. Another issuer or client ends the sessions of the former one.',
@@ -205,8 +206,8 @@ export const signInRoutes = [
       },
       answers: { 200: exampleProvider },
     },
-    responses: { 200: provider },
-    handle: async ({ context, caller, body }) => ok(await saveProvider(context, caller, body)),
+    responses: { 200: provider, ...mayBeHeld },
+    handle: async ({ context, caller, body }) => unlessHeld(await saveProvider(context, caller, body), ok),
   }),
   route({
     key: 'DELETE /organizations/{id}/sign-in',
@@ -340,6 +341,7 @@ const scimTokens = objects({
   writes: { scope: 'organizations:*', role: 'owner' },
   shown: scimToken,
   from: scimTokenRows,
+  governed: ['create'],
 })
 
 export const scimRoutes = [

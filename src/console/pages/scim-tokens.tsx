@@ -7,7 +7,7 @@ import { OnceField, PostForm } from '../parts/layout.tsx'
 import { actions, Empty, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { Words } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
+import { waitsFor, type Form, type PersonsVisit, type Result, type Shown } from '../visit.ts'
 
 /* The tokens of `/console/provider`, with which the directory of the company sends SCIM. */
 
@@ -87,6 +87,10 @@ export function endScimToken({ api }: PersonsVisit, form: Form, id: string): Pro
   return api.call('DELETE /organizations/{id}/scim-tokens/{token}', { params })
 }
 
+interface Waiting {
+  readonly change: { readonly token: string }
+}
+
 /** The token is in this answer alone: not in an address, and browsers keep no copy. */
 export async function createScimToken(
   { api }: PersonsVisit,
@@ -99,15 +103,22 @@ export async function createScimToken(
     ...onceOf(form),
   })
   if (!made.ok) return labelled({ form, problem: made }, { token_name: 'Name' }, { name: 'token_name' })
+  const approval = waitsFor(made.body)
+  const { token } = approval === null ? made.body : (made.body as unknown as Waiting).change
   const main = (
     <article class="page medium">
       <h1>Your new token</h1>
+      {approval === null ? null : (
+        <p class="note" role="status">
+          It counts once another owner has approved it: <a href={approval}>what waits</a>.
+        </p>
+      )}
       <section class="card stack" aria-label="The token">
         <p>
           <strong>Copy it now.</strong> No other page shows it, and nobody can read it later.
         </p>
         <p class="secret">
-          <code id="secret">{made.body.token}</code>
+          <code id="secret">{token}</code>
         </p>
         <Island of={Copy} props={{ from: 'secret' }} />
       </section>

@@ -192,7 +192,7 @@ export const readApprovalDetail = <Row>(given: {
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
 }): RawBuilder<Row> => sql`
-  select a.kind, a.status, a.requested_by, a.authors, a.approver, a.approvals_needed, a.seats,
+  select a.kind, a.status, a.requested_by, a.authors, a.expires_at, a.approver, a.approvals_needed, a.seats,
     ${given.isOver} as is_over, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,

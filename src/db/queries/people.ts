@@ -39,6 +39,13 @@ export const takeUnusedOrganization = (given: {
               limit 1)
   returning id`
 
+/** People who are owners of the organization; service accounts never vote. */
+export const ownersOf = (organizationId: string): RawBuilder<{ readonly id: string }> => sql`
+  select user_id as id from memberships m
+  where organization_id = ${organizationId} and role = 'owner'
+    and not exists (select from service_accounts where id = m.user_id)
+  limit 3`
+
 /** What names the group: a rule, a policy, an override, or the newest version of a workflow. */
 export const namersOfGroup = (organizationId: string, group: string): RawBuilder<GroupUse> => sql`
   select 'rule' as kind, name, null::jsonb as policy from rules

@@ -4,18 +4,17 @@ import { hasRole } from '../access/scopes.ts'
 import { roleUnderLock } from '../access/recheck.ts'
 import type { PrepareChange } from '../approvals/vote.ts'
 import { baseOf, openChange, type PendingChange } from '../approvals/change.ts'
-import type { Changer } from '../changes/gate.ts'
-import type { Unsealing } from '../context.ts'
+import { usualTerms, type Changer } from '../changes/gate.ts'
 import { DomainError } from '../errors.ts'
 import { quotaExceeded } from '../limits/run-quota.ts'
-import { operations } from './operations.ts'
+import { operations, type Applying } from './operations.ts'
 
 /**
  * Makes a change as its requester asked for it, if what it changes is as it was then and the requester may still make
  * it. Throws what the change throws: then the vote does not count, and the approval stays pending.
  */
 export const prepareChange =
-  (context: Unsealing): PrepareChange =>
+  (context: Applying): PrepareChange =>
   async (tx, { id, requested_by: requester }, approver) => {
     const { params_sealed: sealed, email } = await tx.trx
       .selectFrom('approvals as a')
@@ -41,14 +40,23 @@ export const prepareChange =
     // Before the change is validated again, because a group that is gone is an error there.
     const groups = await tx.send(groupsCalled(tx.organizationId, names))
     if (canonicalJson(groups) !== canonicalJson(change.groups)) return changedMeanwhile
-    const prepared = await preparedFrom(change, (operation) => operation(tx, changer, change.request.given))
-    if (prepared === null || baseOf(prepared.before) !== change.base) return changedMeanwhile
+    const prepared = await preparedFrom(change, (operation) =>
+      operation({ context, tx, changer, secret: change.secret }, change.request.given),
+    )
+    if (prepared === null || baseOf(prepared.before, prepared.reliesOn?.() ?? []) !== change.base)
+      return changedMeanwhile
+    if (change.request.operation === 'rule') {
+      // Only reasons of rules: those of a group also name approvals, which come and go with calls.
+      const why = await prepared.whyLooser(usualTerms(context), () => Promise.resolve(new Set()))
+      if (why.some((reason) => !change.why.includes(reason))) return looserMeanwhile
+    }
     const over = (await prepared.over?.()) ?? null
     if (over !== null) throw quotaExceeded(over)
     return prepared
   }
 
 const changedMeanwhile = { because: 'what it would change was changed meanwhile' }
+const looserMeanwhile = { because: 'with what was changed meanwhile, it would do more than its reasons say' }
 
 type Operation = (typeof operations)[string]
 

@@ -25,12 +25,14 @@ export interface LooserExample {
 
 export interface PendingChange {
   readonly request: ChangeRequest
+  /** A credential that comes with the request. Nobody is shown it, and no hash is made from it. */
+  readonly secret: string | null
   /** The role that the change needs, of the requester and of who decides it. */
   readonly role: 'admin' | 'owner'
   /** What it would do, in one sentence. */
   readonly title: string
-  /** The hash of what it changes; null for a new object. Another one: it changed meanwhile. */
-  readonly base: string | null
+  /** The hash of what it changes, and of what that relies on. Another one: it changed meanwhile. */
+  readonly base: string
   readonly before: JsonObject | null
   readonly after: JsonObject | null
   /** Those that it names, with their members. Other ones: it would mean something else now. */
@@ -42,7 +44,13 @@ export interface PendingChange {
 
 /** The answer to a request whose change waits. */
 export interface HeldChange {
-  readonly change: { readonly id: string; readonly status: 'pending'; readonly why: readonly string[] }
+  readonly change: {
+    readonly id: string
+    readonly status: 'pending'
+    readonly why: readonly string[]
+    /** A credential that counts once the change is approved, and that no other answer shows. */
+    readonly token?: string
+  }
 }
 
 export const heldChange = (id: string, why: readonly string[]): HeldChange => ({
@@ -59,8 +67,8 @@ export const isHeld = (answer: unknown): answer is HeldChange =>
 export const plainJson = (value: object | null): JsonObject | null =>
   JSON.parse(JSON.stringify(value)) as JsonObject | null
 
-export const baseOf = (before: object | null): string | null =>
-  before === null ? null : hashOf(plainJson(before))
+export const baseOf = (before: object | null, reliesOn: readonly object[]): string =>
+  hashOf(plainJson({ before, reliesOn }))
 
 export const sealChange = (seal: Seal, approvalId: string, change: PendingChange): Buffer =>
   seal(changeBinding(approvalId), canonicalJson(change))

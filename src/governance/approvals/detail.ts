@@ -36,6 +36,7 @@ interface Row extends Voted, StoredTerms {
   readonly settings: object
   readonly observed_outcome: string | null
   readonly observed_at: Date | null
+  readonly expires_at: Date | null
 }
 
 /** People who can still vote are counted up to this number. An approval needs at most 100 votes. */

@@ -3,14 +3,28 @@ import { readDueApprovals } from '../../db/queries/approvals.ts'
 import type { Context, Changing } from '../context.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { eachOrganization } from '../audit/each-organization.ts'
+import type { DomainError } from '../errors.ts'
 import { expireApproval, wakeRun, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
+import { endedRefusal } from './refusals.ts'
 import { isDue, isOverSql } from './state.ts'
 
 /** Also wakes the run that waits for the approval. */
 export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
   expireApproval(writeAtOnce(tx), approval)
   wakeRun(tx, approval)
+}
+
+/**
+ * Null while it can be decided. Throws what has ended it. If its time is over and nobody has noted that, notes it, and
+ * returns the refusal, to be thrown after the commit.
+ */
+export function refuseEnded(tx: ChainTx, approval: ApprovalRecord): DomainError | null {
+  const due = isDue(approval, tx.now)
+  const ended = endedRefusal({ ...approval, isDue: due })
+  if (due) expireNow(tx, approval)
+  else if (ended !== null) throw ended
+  return ended
 }
 
 /** One pass expires at most this many approvals. The next pass is a second later. */

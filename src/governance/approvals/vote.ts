@@ -4,13 +4,12 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
-import { expireNow } from './expire.ts'
+import { refuseEnded } from './expire.ts'
 import { decideByVote, withdrawByRequester, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
-import { endedRefusal, voterRefusal } from './refusals.ts'
+import { voterRefusal } from './refusals.ts'
 import { bestOf, countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
 import { rightsOf } from './rights.ts'
-import { isDue } from './state.ts'
 
 /** What an approval of the kind `change` does, in the transaction of the vote (src/governance/applying/apply.ts). */
 export type PrepareChange = (
@@ -44,13 +43,8 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     )
     if (found === null) throw notFound('approval', approvalId)
     const { approval } = found
-    const due = isDue(approval, tx.now)
-    const ended = endedRefusal({ ...approval, isDue: due })
-    if (due) {
-      expireNow(tx, approval)
-      return ended
-    }
-    if (ended !== null) throw ended
+    const expired = refuseEnded(tx, approval)
+    if (expired !== null) return expired
     const { role } = await now()
     const rights = await rightsOf(tx.trx, tx.organizationId, { ...caller, role }, sql`${tx.now}`)
     const required = requirementOf(approval, tx.policy.settings)

@@ -62,19 +62,24 @@ export async function readVoters(
 /** When everybody who is asked later is asked too. */
 const atLast = new Date(8.64e15)
 
+interface Expiring {
+  readonly expires_at: Date | null
+}
+
 /**
  * Null if these people can still give the approval together with the votes that count. Else one sentence that says
  * which seats stay empty and what to do.
  */
 export function whyNobodyCan(
   people: readonly Voter[],
-  approval: Voted,
+  approval: Voted & Expiring,
   required: Requirement,
 ): string | null {
   const lacking = lackingNow(people, approval, required)
   if (lacking === null) return null
   for (const at of laterTimes(required.seats))
     if (
+      (approval.expires_at === null || at < approval.expires_at) &&
       lackingNow(
         people.map((person) => ({ ...person, at })),
         approval,
@@ -128,7 +133,7 @@ export class Chances {
     this.#db = db
   }
 
-  async of(approval: Voted & TermsOfKind & { readonly organization_id: string }): Promise<Chance> {
+  async of(approval: Voted & Expiring & TermsOfKind & { readonly organization_id: string }): Promise<Chance> {
     const { organization_id: id } = approval
     const settings = this.#settings.get(id) ?? readGovernance(this.#db, id)
     this.#settings.set(id, settings)

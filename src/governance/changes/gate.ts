@@ -71,8 +71,12 @@ export interface Prepared<R> {
   readonly sealedTitle?: string
   readonly before: object | null
   readonly after: object | null
+  /** A credential that comes with the request, which then names its version. Default: none. */
+  readonly secret?: string | null
   /** Names of groups, or of roles, whose members it is about. Default: none. */
   readonly groups?: readonly string[]
+  /** What else decides what it means: another one, and it would mean something else. Default: nothing. */
+  reliesOn?(): readonly object[]
   /** The limit that it would exceed. Default: none. */
   over?(): Promise<Exceeded | null>
   /** Empty: every call is proven to be decided as strictly as before. */
@@ -90,13 +94,15 @@ interface Changing<R> {
   /** Sought before the lock is taken, because this takes long. */
   readonly example?: LooserExample | null
   prepare(tx: ChainTx, changer: Changer, now: () => Promise<PresentCaller>): Promise<Prepared<R>>
+  /** What the answer of a credential adds, because nothing stores it. Default: nothing. */
+  show?(answer: R | HeldChange): R | HeldChange
 }
 
 /** Throws what `prepare` and `save` throw, `quota_exceeded`, and `conflict` above `mostPendingChanges`. */
 export async function changeAs<R>(
   context: Governing,
   caller: Caller,
-  { action, once = null, example = null, prepare }: Changing<R>,
+  { action, once = null, example = null, prepare, show = (answer) => answer }: Changing<R>,
 ): Promise<R | HeldChange> {
   const seal = await context.sealer.sealing()
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -110,8 +116,9 @@ export async function changeAs<R>(
       tx.policy.settings.loosening === 'second_person'
         ? await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx, context.sealer))
         : []
-    const answer =
-      why.length === 0 ? await prepared.save() : await hold(tx, caller, seal, { prepared, why, example })
+    const answer = show(
+      why.length === 0 ? await prepared.save() : await hold(tx, caller, seal, { prepared, why, example }),
+    )
     await once?.markActed(tx.trx, (answer as object | undefined) ?? undefined)
     return { answer }
   })
@@ -141,7 +148,8 @@ async function hold(
   const { request, title, sealedTitle = title, before, after } = prepared
   const told = beginningOf(why)
   const groups = await tx.send(groupsCalled(tx.organizationId, prepared.groups ?? []))
-  const hash = hashOf({ ...request, base: baseOf(before), groups })
+  const base = baseOf(before, prepared.reliesOn?.() ?? [])
+  const hash = hashOf({ ...request, base, groups })
   const { count, same } = await pendingOf(tx, caller.userId, hash)
   // Asked again, for example because the answer was lost.
   if (same !== null) return heldChange(same, told)
@@ -172,9 +180,10 @@ async function hold(
   )
   const change: PendingChange = {
     request,
+    secret: prepared.secret ?? null,
     role,
     title: sealedTitle,
-    base: baseOf(before),
+    base,
     before: plainJson(before),
     after: plainJson(after),
     groups,

@@ -2,11 +2,9 @@ import { sql } from 'kysely'
 import type { Caller } from '../access/identity.ts'
 import { actorOf } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
-import { expireNow } from '../approvals/expire.ts'
+import { refuseEnded } from '../approvals/expire.ts'
 import { withdrawByRequester, writeAtOnce } from '../approvals/moves.ts'
 import { loadApproval } from '../approvals/records.ts'
-import { endedRefusal } from '../approvals/refusals.ts'
-import { isDue } from '../approvals/state.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 
@@ -34,13 +32,11 @@ export async function withdrawChange(
       )
     if (approval.requested_by !== caller.userId)
       throw new DomainError('not_an_approver', 'another person asked for this change: reject it instead')
-    const due = isDue(approval, tx.now)
-    const ended = endedRefusal({ ...approval, isDue: due })
-    if (due) expireNow(tx, approval)
-    else if (ended !== null) throw ended
-    else withdrawByRequester(writeAtOnce(tx), approval, actorOf(caller))
+    const expired = refuseEnded(tx, approval)
+    if (expired !== null) return expired
+    withdrawByRequester(writeAtOnce(tx), approval, actorOf(caller))
     await once?.markActed(tx.trx)
-    return ended
+    return null
   })
   // The expiry is committed, so the error is thrown only now.
   if (refused !== null) throw refused

@@ -1,7 +1,6 @@
 import { sql, type Selectable } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
-import { violates } from '../../db/errors.ts'
 import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
 import { namersOfGroup, waitingForGroup } from '../../db/queries/people.ts'
 import type { GroupsTable } from '../../db/schema/identity.ts'
@@ -120,9 +119,7 @@ export async function prepareGroup(
   request: NewGroupRequest,
 ): Promise<Prepared<GroupDetail>> {
   const { id, members, name, description } = request
-  await refuseTaken(tx, name)
-  await requireRoom(tx)
-  requireFits(members.length)
+  await requireNew(tx, name, members)
   return {
     request: { operation: 'group.create', given: plainJson(request) as JsonObject },
     title: `Make the group ${quote(name)}`,
@@ -153,15 +150,30 @@ interface Doer {
   readonly second?: NonNullable<Changer['second']>
 }
 
-/** The caller has checked that `members` are members of the organization. Throws `validation_error` above a limit. */
+/** Throws `conflict` for a taken name, and `validation_error` above a limit. */
+export async function requireNew(tx: ChainTx, name: string, members: readonly string[]): Promise<void> {
+  await refuseTaken(tx, name)
+  const { count } = await tx.trx
+    .selectFrom('groups')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('organization_id', '=', tx.organizationId)
+    .executeTakeFirstOrThrow()
+  if (count >= mostGroups)
+    throw errorAt(
+      'validation_error',
+      '',
+      `an organization has at most ${mostGroups} groups: delete one first`,
+    )
+  requireFits(members.length)
+}
+
+/** The caller has called `requireNew`, and has checked that `members` are members of the organization. */
 export async function insertGroup(
   tx: ChainTx,
   group: GroupName & { readonly description: string; readonly members: readonly string[] },
   { by, actor, second }: Doer,
 ): Promise<void> {
   const { id, name, description, members } = group
-  await requireRoom(tx)
-  requireFits(members.length)
   await tx.trx
     .insertInto('groups')
     .values({
@@ -205,8 +217,7 @@ export async function prepareGroupChange(
   const { name, description } = await groupIn(tx, id)
   const after = { name: change.name ?? name, description: change.description ?? description }
   const isRenamed = after.name !== name
-  if (isRenamed) await refuseNamed(tx, name)
-  if (isRenamed) await refuseTaken(tx, after.name)
+  if (isRenamed) await requireRename(tx, name, after.name)
   return {
     request: { operation: 'group.update', given: plainJson(request) as JsonObject },
     title: `Change the group ${quote(name)}`,
@@ -229,7 +240,13 @@ export async function prepareGroupChange(
   }
 }
 
-/** As `changeGroup`. */
+/** Throws `conflict` for a taken name, or if a rule names the group. */
+export async function requireRename(tx: ChainTx, name: string, next: string): Promise<void> {
+  await refuseNamed(tx, name)
+  await refuseTaken(tx, next)
+}
+
+/** For another name, the caller has called `requireRename`. Throws `not_found`. */
 export async function updateGroup(
   tx: ChainTx,
   id: string,
@@ -238,7 +255,6 @@ export async function updateGroup(
 ): Promise<void> {
   const { name, description } = await groupIn(tx, id)
   const before = { name, description }
-  if (change.name !== undefined && change.name !== name) await refuseNamed(tx, name)
   const after = { name: change.name ?? name, description: change.description ?? description }
   await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
   appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after, ...second })
@@ -451,17 +467,7 @@ export function requireFits(members: number): void {
   throw errorAt('validation_error', 'members', message)
 }
 
-async function requireRoom(tx: ChainTx): Promise<void> {
-  const { count } = await tx.trx
-    .selectFrom('groups')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .where('organization_id', '=', tx.organizationId)
-    .executeTakeFirstOrThrow()
-  if (count < mostGroups) return
-  throw errorAt('validation_error', '', `an organization has at most ${mostGroups} groups: delete one first`)
-}
-
-/** As `changeNamed`, for a change that is only asked for. */
+/** Changes of an organization's groups run one after another, so no other one can take the name after this check. */
 async function refuseTaken(tx: ChainTx, name: string): Promise<void> {
   const other = await tx.trx
     .selectFrom('groups')
@@ -469,20 +475,8 @@ async function refuseTaken(tx: ChainTx, name: string): Promise<void> {
     .where('organization_id', '=', tx.organizationId)
     .where('name', '=', name)
     .executeTakeFirst()
-  if (other !== undefined) throw taken(name)
-}
-
-const taken = (name: string) =>
-  errorAt('conflict', 'name', `there is a group called \`${name}\` already: take another name`)
-
-/** Gives a taken name its sentence. */
-export async function changeNamed<R>(name: string, change: () => Promise<R>): Promise<R> {
-  try {
-    return await change()
-  } catch (error) {
-    if (!violates(error, 'groups_name')) throw error
-    throw taken(name)
-  }
+  if (other !== undefined)
+    throw errorAt('conflict', 'name', `there is a group called \`${name}\` already: take another name`)
 }
 
 type GroupEvent = 'created' | 'updated' | 'deleted' | 'member_added' | 'member_removed'

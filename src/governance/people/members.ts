@@ -1,6 +1,7 @@
 import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { sql } from 'kysely'
 import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
+import { ownersOf } from '../../db/queries/people.ts'
 import { slackProblem } from '../../db/queries/notifications/problems.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
@@ -223,11 +224,19 @@ export async function isLastOwner(tx: ChainTx, userId: string): Promise<boolean>
   return rows.length === 1 && rows[0]?.owner === userId
 }
 
+/** While looser changes need a second person, one owner alone could not change what only owners do, nor go back. */
 async function requireAnotherOwner(tx: ChainTx, userId: string): Promise<void> {
   if (await isLastOwner(tx, userId))
     throw new DomainError(
       'conflict',
       'the last owner can neither leave nor get another role: make another member an owner first',
+    )
+  if (tx.policy.settings.loosening === 'free') return
+  const owners = await tx.send(ownersOf(tx.organizationId))
+  if (owners.filter(({ id }) => id !== userId).length < 2)
+    throw new DomainError(
+      'conflict',
+      'while `loosening` is `second_person`, two owners must stay, because each decides what the other one changes: make another member an owner first, or set `loosening` to `free`, which the other owner approves',
     )
 }
 

@@ -52,16 +52,24 @@ function reasonsFor(
     const staying = change.others.filter((rule) => !waiting.has(rule.id))
     return whyLooserRule({ ...change, staying }, termsIn(policy, usual))
   }
-  const saved = [...policy.labelRules].filter(([key]) => key !== id)
-  const bodies = (all: typeof saved) => all.map(([, { text }]) => JSON.parse(text) as LabelRuleBody)
   const change = {
     before: before as LabelRuleBody | null,
     after: after as LabelRuleBody | null,
-    others: bodies(saved),
-    staying: bodies(saved.filter(([key]) => !waiting.has(key))),
+    others: otherLabelRules(policy, id),
+    staying: otherLabelRules(policy, id, waiting),
   }
   return whyLooserLabelRule(change, rules, { facts })
 }
+
+/** Also without those whose ids are in `besides`. */
+export const otherLabelRules = (
+  { labelRules }: Pick<LoadedPolicy, 'labelRules'>,
+  id: string,
+  besides: ReadonlySet<string> = new Set(),
+): LabelRuleBody[] =>
+  [...labelRules].flatMap(([key, { text }]) =>
+    key === id || besides.has(key) ? [] : [JSON.parse(text) as LabelRuleBody],
+  )
 
 const changeOf = (
   rules: readonly StoredRule[],

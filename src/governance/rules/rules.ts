@@ -17,7 +17,8 @@ import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rul
 import { rulesOver, storageOver } from '../limits/storage.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch, type RuleBody } from '../../policy/rule.ts'
-import { looserExample, whyLooser } from './looser.ts'
+import { labelRulesBehind } from '../../policy/strictness.ts'
+import { looserExample, otherLabelRules, whyLooser } from './looser.ts'
 import { bodyToRestore, keepVersion } from './versions.ts'
 
 export type RuleView = AnyBody & {
@@ -200,6 +201,7 @@ export async function prepareRule(
       return more <= 0 ? null : storageOver(tx, more)
     },
     groups: [before, after].flatMap(groupsOfRule),
+    reliesOn: () => labelRulesBehind(after?.labels?.none_of ?? [], otherLabelRules(tx.policy, id)),
     whyLooser: (terms, waiting) => whyLooser(tx.policy, { kind, id, before, after }, terms, waiting),
     async save() {
       const view = after === null ? await viewOf(tx, kind, id) : null

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { holdsCalls } from '../../policy/strictness.ts'
+import { ownersOf } from '../../db/queries/people.ts'
 import { whyLooserSettings } from '../../policy/strictness-settings.ts'
 import { list, quote } from '../../policy/text.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
@@ -134,10 +135,7 @@ async function requireProviderReady(tx: ChainTx): Promise<void> {
 
 /** Else nobody could decide what only owners change, such as the way back. */
 async function requireTwoOwners(tx: ChainTx): Promise<void> {
-  const { rows } = await sql<{ count: number }>`select count(*)::int as count from memberships m
-    where m.organization_id = ${tx.organizationId} and m.role = 'owner'
-      and not exists (select from service_accounts where id = m.user_id)`.execute(tx.trx)
-  if ((rows[0]?.count ?? 0) >= 2) return
+  if ((await tx.send(ownersOf(tx.organizationId))).length >= 2) return
   throw errorAt(
     'conflict',
     'loosening',

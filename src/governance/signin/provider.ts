@@ -3,20 +3,24 @@ import { sql, type Selectable } from 'kysely'
 import { assertionPath, providerAnswerPath } from '../../contract/pages.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { SignInDomainsTable, SignInProvidersTable } from '../../db/schema/sign-in.ts'
+import { whyLooserSignIn, type SignInBody } from '../../policy/strictness-access.ts'
 import type { JsonObject, Role } from '../../policy/types.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import { asciiDomain } from '../../shared/sign-up-setting.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
+import { plainJson, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
 import type { Context } from '../context.ts'
 import { DomainError, errorAt, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
-import { growAs } from '../limits/storage.ts'
+import { storageOver } from '../limits/storage.ts'
 import { requireShared } from '../people/invitations.ts'
 import { newVersion, providerBinding } from '../sealing/bindings.ts'
+import type { Seal } from '../sealing/sealer.ts'
 import { refusalOfCertificate, type SamlClient } from './saml.ts'
 
 /* The provider of an organization, as its owners set it, and the mail domains whose people it signs in. */
@@ -146,107 +150,151 @@ function viewOf(row: ProviderRow, domains: readonly Selectable<SignInDomainsTabl
 const recordName = (domain: string): string => `_countersign.${domain}`
 const recordValue = (proof: string): string => `countersign-domain=${proof}`
 
-/** What the audit log keeps: no secret. */
-const auditOf = (view: ProviderView): JsonObject => ({
-  kind: view.kind,
-  issuer: view.issuer,
-  client_id: view.client_id,
-  sso_url: view.sso_url,
-  certificates: view.certificates.map((pem) => new X509Certificate(pem).fingerprint256),
-  domains: view.domains.map(({ domain }) => domain),
-  groups_claim: view.groups_claim,
-  role_map: { ...view.role_map },
-  group_map: { ...view.group_map },
-  default_role: view.default_role,
-  checks_factor: view.checks_factor,
+/** What the audit log keeps, and what a second person reads: no secret. */
+const shownOf = (
+  provider: Named &
+    Pick<ProviderView, 'groups_claim' | 'role_map' | 'group_map' | 'default_role' | 'checks_factor'>,
+  domains: readonly string[],
+): SignInBody => ({
+  kind: provider.kind,
+  issuer: provider.issuer,
+  client_id: provider.client_id,
+  sso_url: provider.sso_url,
+  certificates: (provider.certificates ?? []).map((pem) => new X509Certificate(pem).fingerprint256),
+  domains,
+  groups_claim: provider.groups_claim,
+  role_map: { ...provider.role_map },
+  group_map: { ...provider.group_map },
+  default_role: provider.default_role,
+  checks_factor: provider.checks_factor,
 })
 
-type Managing = Acting & Pick<Context, 'config' | 'outgoing' | 'sealer'>
+const shownView = (view: ProviderView): SignInBody =>
+  shownOf(
+    { ...view, certificates: [...view.certificates] },
+    view.domains.map(({ domain }) => domain),
+  )
+
+type Managing = Governing & Pick<Context, 'outgoing'>
+
+/** What a request asks for, without its secret. */
+export interface ProviderRequest extends Omit<ProviderInput, 'client_secret'> {
+  /** The version of the secret that comes with it; undefined without one. */
+  readonly secret_version?: string | undefined
+}
 
 /**
  * Another issuer or client needs its own secret, because the stored one must not be sent elsewhere. It ends the sessions
- * of the former one, and another issuer forgets who its subjects were.
+ * of the former one, and another issuer or kind forgets who its subjects were.
  *
- * Throws `validation_error`, `conflict` for an unconfirmed caller or a personal organization, and as `growAs`.
+ * Throws `validation_error`, `conflict` for an unconfirmed caller or a personal organization, and as `changeAs`.
  */
 export async function saveProvider(
   context: Managing,
   caller: Caller,
-  input: ProviderInput,
-): Promise<ProviderView> {
-  const named = requireKind(context, caller.organizationId, input)
-  const domains = readDomains(input.domains)
-  const version = newVersion()
-  const secret = named.kind === 'oidc' ? input.client_secret : undefined
-  const sealed =
-    secret === undefined
-      ? null
-      : await context.sealer.seal(providerBinding(caller.organizationId, version), secret)
-  return growAs(context, caller, 'org.change', {
+  { client_secret: secret, ...input }: ProviderInput,
+): Promise<ProviderView | HeldChange> {
+  const version = secret === undefined ? undefined : newVersion()
+  const seal = await context.sealer.sealing()
+  return changeAs(context, caller, {
     action: 'update',
-    bytes: async () => JSON.stringify(input).length,
-    async work(tx, now) {
+    async prepare(tx, changer, now) {
       await requireProvenCaller(tx, await now())
-      await requireShared(tx)
-      const before = await readProvider(tx.trx, tx.organizationId)
-      const row = await findProvider(tx.trx, tx.organizationId)
-      const isSame =
-        row?.kind === named.kind && row.issuer === named.issuer && row.client_id === named.client_id
-      if (named.kind === 'oidc' && sealed === null && !isSame)
-        throw errorAt(
-          'validation_error',
-          'client_secret',
-          '`client_secret` is missing: a new issuer or client needs its own',
-        )
-      const values = {
-        ...named,
-        ...(named.kind === 'saml' ? { client_secret_sealed: null, secret_version: version } : {}),
-        groups_claim: input.groups_claim,
-        role_map: JSON.stringify(input.role_map),
-        group_map: JSON.stringify(input.group_map),
-        default_role: input.default_role,
-        checks_factor: input.checks_factor,
-        updated_at: tx.now,
-        ...(sealed === null ? {} : { client_secret_sealed: sealed, secret_version: version }),
-      }
-      if (row === null)
-        await tx.trx
-          .insertInto('sign_in_providers')
-          .values({
-            ...values,
-            organization_id: tx.organizationId,
-            client_secret_sealed: sealed,
-            secret_version: version,
-            created_at: tx.now,
-          })
-          .execute()
-      else
-        await tx.trx
-          .updateTable('sign_in_providers')
-          .set(values)
-          .where('organization_id', '=', tx.organizationId)
-          .execute()
+      const request = { ...input, ...(version === undefined ? {} : { secret_version: version }) }
+      return prepareProvider(context, tx, changer, { request, secret: secret ?? null, seal })
+    },
+  })
+}
+
+interface AskedProvider {
+  readonly request: ProviderRequest
+  readonly secret: string | null
+  readonly seal: Seal
+}
+
+/** Validates the change under the lock. */
+export async function prepareProvider(
+  context: Pick<Context, 'config' | 'outgoing'>,
+  tx: ChainTx,
+  changer: Changer,
+  { request, secret, seal }: AskedProvider,
+): Promise<Prepared<ProviderView>> {
+  const named = requireKind(context, tx.organizationId, request, secret)
+  const domains = readDomains(request.domains)
+  await requireShared(tx)
+  const row = await findProvider(tx.trx, tx.organizationId)
+  const isSame = row?.kind === named.kind && row.issuer === named.issuer && row.client_id === named.client_id
+  if (named.kind === 'oidc' && secret === null && !isSame)
+    throw errorAt(
+      'validation_error',
+      'client_secret',
+      '`client_secret` is missing: a new issuer or client needs its own',
+    )
+  const view = row === null ? null : viewOf(row, await domainsOf(tx.trx, tx.organizationId))
+  const before = view === null ? null : shownView(view)
+  const after = shownOf({ ...request, ...named }, domains)
+  return {
+    request: { operation: 'sign_in', given: plainJson(request) as JsonObject },
+    title: before === null ? 'Set up the company sign-in' : 'Change the company sign-in',
+    before,
+    after,
+    secret,
+    over: () => Promise.resolve(storageOver(tx, JSON.stringify(request).length)),
+    whyLooser: () => whyLooserSignIn(before, after),
+    async save() {
+      await write(tx, row, { request, named, secret, seal })
       await keepDomains(tx, domains)
       const ended = isSame ? 0 : await endSessions(tx)
-      await tx.trx
-        .deleteFrom('sign_in_identities')
-        .where('organization_id', '=', tx.organizationId)
-        .where('issuer', '<>', input.issuer)
-        .execute()
-      const after = (await readProvider(tx.trx, tx.organizationId)) as ProviderView
+      await forgetSubjects(tx, row?.kind === named.kind ? named.issuer : null)
       tx.append({
         eventType: 'sign_in.provider_saved',
         action: 'save',
-        actor: actorOf(caller),
+        actor: actorOf(changer),
         metadata: {
-          ...(before === null ? {} : { before: auditOf(before) }),
-          after: auditOf(after),
+          ...(before === null ? {} : { before: { ...before } }),
+          after: { ...after },
           ended_sessions: ended,
+          ...changer.second,
         },
       })
-      return after
+      return (await readProvider(tx.trx, tx.organizationId)) as ProviderView
     },
-  })
+  }
+}
+
+async function write(
+  { trx, organizationId, now }: ChainTx,
+  before: ProviderRow | null,
+  { request, named, secret, seal }: AskedProvider & { readonly named: Named },
+): Promise<void> {
+  const version = request.secret_version ?? before?.secret_version ?? newVersion()
+  const values = {
+    ...named,
+    client_secret_sealed:
+      named.kind === 'saml'
+        ? null
+        : secret === null
+          ? (before?.client_secret_sealed ?? null)
+          : seal(providerBinding(organizationId, version), secret),
+    secret_version: version,
+    groups_claim: request.groups_claim,
+    role_map: JSON.stringify(request.role_map),
+    group_map: JSON.stringify(request.group_map),
+    default_role: request.default_role,
+    checks_factor: request.checks_factor,
+    updated_at: now,
+  }
+  await trx
+    .insertInto('sign_in_providers')
+    .values({ ...values, organization_id: organizationId, created_at: now })
+    .onConflict((conflict) => conflict.column('organization_id').doUpdateSet(values))
+    .execute()
+}
+
+/** `issuer`: whose subjects stay who they are. Another kind names its people in another way. */
+async function forgetSubjects({ trx, organizationId }: ChainTx, issuer: string | null): Promise<void> {
+  await sql`delete from sign_in_identities
+    where organization_id = ${organizationId} and issuer is distinct from ${issuer}`.execute(trx)
 }
 
 /** Ends the sessions that it opened. Throws `not_found`, and `conflict` while the organization requires it. */
@@ -266,7 +314,7 @@ export async function removeProvider(context: Acting, caller: Caller): Promise<v
       eventType: 'sign_in.provider_removed',
       action: 'remove',
       actor: actorOf(caller),
-      metadata: { before: auditOf(before), ended_sessions: ended },
+      metadata: { before: { ...shownView(before) }, ended_sessions: ended },
     })
   })
 }
@@ -290,14 +338,8 @@ type Named = Pick<ProviderRow, 'kind' | 'issuer' | 'client_id' | 'sso_url' | 'ce
 function requireKind(
   context: Pick<Context, 'config' | 'outgoing'>,
   organizationId: string,
-  {
-    kind,
-    issuer,
-    client_id: clientId,
-    client_secret: secret,
-    sso_url: ssoUrl,
-    certificates = [],
-  }: ProviderInput,
+  { kind, issuer, client_id: clientId, sso_url: ssoUrl, certificates = [] }: ProviderRequest,
+  secret: string | null,
 ): Named {
   const wrong = (field: string, words: string): DomainError =>
     errorAt('validation_error', field, `\`${field}\` ${words}`)
@@ -308,7 +350,7 @@ function requireKind(
     if (certificates.length > 0) throw wrong('certificates', 'are for `saml` alone: leave them out')
     return { kind, issuer, client_id: clientId, sso_url: null, certificates: null }
   }
-  if (clientId !== undefined || secret !== undefined)
+  if (clientId !== undefined || secret !== null)
     throw wrong(clientId === undefined ? 'client_secret' : 'client_id', 'is for `oidc` alone: leave it out')
   const why = ssoUrl === undefined ? 'it is missing' : context.outgoing.refusalOf(ssoUrl)
   if (ssoUrl === undefined || why !== null) throw wrong('sso_url', `cannot be used: ${why}`)

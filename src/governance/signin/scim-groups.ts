@@ -5,11 +5,12 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Context } from '../context.ts'
 import { errorAt, notFound } from '../errors.ts'
 import {
-  changeNamed,
   dropGroup,
   insertGroup,
   putIntoGroup,
   requireFits,
+  requireNew,
+  requireRename,
   takeOutOfGroup,
   updateGroup,
 } from '../people/groups.ts'
@@ -107,16 +108,15 @@ export async function addScimGroup(
   },
 ): Promise<ScimGroup> {
   const name = nameFrom(given.displayName)
-  return changeNamed(name, () =>
-    asDirectory(context, directory, async (tx, by) => {
-      await requireMembers(tx, given.members)
-      const members = [...new Set(given.members)]
-      const group = { id: newId('group'), name, description: '', members }
-      await insertGroup(tx, group, { by, actor })
-      await keep(tx, group.id, null, given)
-      return readScimGroup(tx.trx, tx.organizationId, group.id)
-    }),
-  )
+  return asDirectory(context, directory, async (tx, by) => {
+    await requireMembers(tx, given.members)
+    const members = [...new Set(given.members)]
+    await requireNew(tx, name, members)
+    const group = { id: newId('group'), name, description: '', members }
+    await insertGroup(tx, group, { by, actor })
+    await keep(tx, group.id, null, given)
+    return readScimGroup(tx.trx, tx.organizationId, group.id)
+  })
 }
 
 export interface ScimGroupChange {
@@ -134,28 +134,29 @@ export async function changeScimGroup(
   { displayName, externalId, members }: ScimGroupChange,
 ): Promise<ScimGroup> {
   const wanted = displayName === undefined ? '' : nameFrom(displayName)
-  return changeNamed(wanted, () =>
-    asDirectory(context, directory, async (tx, by) => {
-      const before = await readScimGroup(tx.trx, tx.organizationId, id)
-      // An owner may have given it another name here, which stays until the directory gives one.
-      const isRenamed = displayName !== undefined && displayName !== before.displayName
-      const name = isRenamed ? wanted : before.name
-      if (name !== before.name) await updateGroup(tx, id, { name }, { actor })
-      await keep(tx, id, before, {
-        displayName: displayName ?? before.displayName,
-        externalId: externalId === undefined ? before.externalId : externalId,
-      })
-      const inside = new Set(before.members.map((each) => each.id))
-      const after = members?.(inside) ?? inside
-      const added = [...after].filter((each) => !inside.has(each))
-      await requireMembers(tx, added)
-      requireFits(after.size)
-      const group = { id, name }
-      for (const each of inside) if (!after.has(each)) await takeOutOfGroup(tx, group, each, actor)
-      for (const each of added) await putIntoGroup(tx, group, each, { by, actor })
-      return readScimGroup(tx.trx, tx.organizationId, id)
-    }),
-  )
+  return asDirectory(context, directory, async (tx, by) => {
+    const before = await readScimGroup(tx.trx, tx.organizationId, id)
+    // An owner may have given it another name here, which stays until the directory gives one.
+    const isRenamed = displayName !== undefined && displayName !== before.displayName
+    const name = isRenamed ? wanted : before.name
+    if (name !== before.name) {
+      await requireRename(tx, before.name, name)
+      await updateGroup(tx, id, { name }, { actor })
+    }
+    await keep(tx, id, before, {
+      displayName: displayName ?? before.displayName,
+      externalId: externalId === undefined ? before.externalId : externalId,
+    })
+    const inside = new Set(before.members.map((each) => each.id))
+    const after = members?.(inside) ?? inside
+    const added = [...after].filter((each) => !inside.has(each))
+    await requireMembers(tx, added)
+    requireFits(after.size)
+    const group = { id, name }
+    for (const each of inside) if (!after.has(each)) await takeOutOfGroup(tx, group, each, actor)
+    for (const each of added) await putIntoGroup(tx, group, each, { by, actor })
+    return readScimGroup(tx.trx, tx.organizationId, id)
+  })
 }
 
 /** Throws `not_found`, and `conflict` if a rule names it. */

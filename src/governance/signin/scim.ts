@@ -5,18 +5,21 @@ import { newId } from '../../contract/ids.ts'
 import { effectiveLimits, type Plan } from '../../contract/plan-limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { ScimTokensTable } from '../../db/schema/sign-in.ts'
+import { quote } from '../../policy/text.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 import { isOfDomain } from '../../shared/sign-up-setting.ts'
 import { actorOf, type Caller, type Charged } from '../access/identity.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
+import { isHeld, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
+import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
 import type { Context } from '../context.ts'
 import { DomainError, errorAt, notFound } from '../errors.ts'
-import { keepMade, type Once } from '../idempotency.ts'
+import type { Once } from '../idempotency.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../limits/run-quota.ts'
-import { growAs, storageOver } from '../limits/storage.ts'
+import { storageOver } from '../limits/storage.ts'
 import { owned } from '../page.ts'
 import { endMembership, isLastOwner, joinWithoutInvitation, noteRemoval } from '../people/members.ts'
 import { addConfirmedPerson } from '../people/sign-up.ts'
@@ -64,48 +67,81 @@ const tokenView = (row: Omit<Selectable<ScimTokensTable>, 'hash'>, email: string
   last_used_at: row.last_used_at?.toISOString() ?? null,
 })
 
-/** Only this call returns the token. Throws `conflict` above the limit, without a proven domain, and as `growAs`. */
+type NewToken = TokenView & { readonly token?: string }
+
+/** Only this call returns the token. Throws `conflict` above the limit, without a proven domain, and as `changeAs`. */
 export async function createScimToken(
-  context: Acting,
+  context: Governing,
   caller: Caller,
   { name, days }: { readonly name: string; readonly days: number },
   once: Once | null,
-): Promise<TokenView & { readonly token: string }> {
+): Promise<NewToken | HeldChange> {
   const token = `csm_${randomBytes(32).toString('base64url')}`
-  return growAs(context, caller, 'org.change', {
+  const request = { id: newId('scimToken'), name, days, hash: sha256(token) }
+  return changeAs<NewToken>(context, caller, {
     action: 'create',
-    async work(tx, now) {
+    once,
+    async prepare(tx, changer, now) {
       await requireProvenCaller(tx, await now())
-      if ((await provenDomains(tx)).length === 0)
-        throw errorAt(
-          'conflict',
-          'domains',
-          'prove a domain of the sign-in first: the directory manages its people',
-        )
-      const { count } = await tx.trx
-        .selectFrom('scim_tokens')
-        .select((eb) => eb.fn.countAll<number>().as('count'))
-        .where('organization_id', '=', tx.organizationId)
-        .executeTakeFirstOrThrow()
-      if (count >= mostScimTokens)
-        throw errorAt('conflict', 'name', `there are ${mostScimTokens} tokens: delete one first`)
+      return prepareScimToken(tx, changer, request)
+    },
+    show: (made) => (isHeld(made) ? { change: { ...made.change, token } } : { ...made, token }),
+  })
+}
+
+/** What a request asks for. The token itself is with the requester alone. */
+export interface ScimTokenRequest {
+  readonly id: string
+  readonly name: string
+  readonly days: number
+  readonly hash: string
+}
+
+/** Validates the change under the lock. */
+export async function prepareScimToken(
+  tx: ChainTx,
+  changer: Changer,
+  request: ScimTokenRequest,
+): Promise<Prepared<TokenView>> {
+  const { id, name, days, hash } = request
+  if ((await provenDomains(tx)).length === 0)
+    throw errorAt(
+      'conflict',
+      'domains',
+      'prove a domain of the sign-in first: the directory manages its people',
+    )
+  const { count } = await tx.trx
+    .selectFrom('scim_tokens')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('organization_id', '=', tx.organizationId)
+    .executeTakeFirstOrThrow()
+  if (count >= mostScimTokens)
+    throw errorAt('conflict', 'name', `there are ${mostScimTokens} tokens: delete one first`)
+  return {
+    request: { operation: 'scim_token', given: { ...request } },
+    title: `Make the token ${quote(name)} for the directory`,
+    before: null,
+    after: { name, days },
+    over: () => Promise.resolve(storageOver(tx, 0)),
+    whyLooser: () => ['whoever has the token could add people, and fill the groups that it makes'],
+    async save() {
       const row = {
-        id: newId('scimToken'),
+        id,
         organization_id: tx.organizationId,
         name,
-        created_by: caller.userId,
+        created_by: changer.userId,
         created_at: tx.now,
         expires_at: new Date(tx.now.getTime() + days * 86_400_000),
         last_used_at: null,
       }
       await tx.trx
         .insertInto('scim_tokens')
-        .values({ ...row, hash: sha256(token) })
+        .values({ ...row, hash })
         .execute()
-      appendTokenEvent(tx, caller, 'created', row)
-      return keepMade(once, tx, { ...tokenView(row, caller.email), token })
+      appendTokenEvent(tx, changer, 'created', row)
+      return tokenView(row, changer.email)
     },
-  })
+  }
 }
 
 /** Throws `not_found`. */
@@ -124,15 +160,15 @@ export async function deleteScimToken(context: Acting, caller: Caller, id: strin
 
 function appendTokenEvent(
   tx: ChainTx,
-  caller: Caller,
+  changer: Changer,
   verb: 'created' | 'deleted',
   { id, name }: { readonly id: string; readonly name: string },
 ): void {
   tx.append({
     eventType: `scim_token.${verb}`,
     action: verb,
-    actor: actorOf(caller),
-    metadata: { token_id: id, name },
+    actor: actorOf(changer),
+    metadata: { token_id: id, name, ...changer.second },
   })
 }
 

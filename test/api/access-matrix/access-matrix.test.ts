@@ -14,7 +14,8 @@ import {
   accessTo,
   guardedKeys,
   isActing,
-  rarely,
+  isRare,
+  mayWait,
   requestOf,
   routeOf,
   scopesTo,
@@ -278,9 +279,17 @@ describe.each(keys)('%s', (key) => {
       }
     }
     expect(admitted).toBeGreaterThan(0)
-    const declared = (routeOf(key).audit ?? []).filter((event) => rarely[key]?.includes(event) !== true)
+    const declared = (routeOf(key).audit ?? []).filter((event) => !isRare(key, event))
     expect([...appended].sort()).toEqual(declared.toSorted())
   })
+})
+
+test('what can answer that a change waits declares the event of that', () => {
+  const waiting = keys.filter(mayWait)
+  expect(waiting.length).toBeGreaterThan(10)
+  const asking = ['POST /workflows/{id}/execute', 'POST /authorize', 'POST /hooks/claude-code']
+  const declaring = keys.filter((key) => routeOf(key).audit?.includes('approval.requested') === true)
+  expect(declaring.filter((key) => !asking.includes(key)).toSorted()).toEqual(waiting.toSorted())
 })
 
 describe('objects of another organization are not found through one’s own', () => {

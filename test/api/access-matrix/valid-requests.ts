@@ -382,8 +382,12 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'DELETE /memory/{key}': aboutMemory(204, (world) => world.memoryKey()),
 }
 
+/** Whether a change by the route can wait for a second person. */
+export const mayWait = (key: GuardedKey): boolean =>
+  routeOf(key).responses[202]?.meta()?.['id'] === 'HeldChange'
+
 /** Events that a route declares, and that its valid request does not append. Tests of the feature look at them. */
-export const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
+const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'PUT /workflows/{id}': ['workflow.updated'],
   'POST /runs/{id}/steps/{step}/resolve': ['tool_call.completed'],
   'POST /approvals/{id}/approve': ['approval.voted'],
@@ -398,6 +402,9 @@ export const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'POST /organizations/{id}/label-rules/{rule}/versions/{version}/restore': ['label_rule.created'],
   'POST /organizations/{id}/tool-policies/{tool}/versions/{version}/restore': ['tool_policy.created'],
 }
+
+export const isRare = (key: GuardedKey, event: AuditEventType): boolean =>
+  rarely[key]?.includes(event) === true || (event === 'approval.requested' && mayWait(key))
 
 export interface Request {
   readonly path: string

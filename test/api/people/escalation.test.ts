@@ -4,7 +4,7 @@ import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
-import { connectSlack, link } from '../../governance/notifications/people.ts'
+import { connectSlack, link, timePasses } from '../../governance/notifications/people.ts'
 import { addPerson } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import { codeOf, placesOf, useServer } from '../use-server.ts'
@@ -68,21 +68,7 @@ const read = async (who: BootstrapName, id: string) => (await as(who, 'GET', `/a
 const isMine = async (who: BootstrapName, id: string) =>
   (await as(who, 'GET', '/approvals?mine=true')).body.data.some((each: { id: string }) => each.id === id)
 
-/** The approval was held so many seconds earlier. */
-const pass = (id: string, seconds: number) =>
-  server.context.pool.query(
-    `with moved as (
-      update approvals set created_at = created_at - $2 * interval '1 second',
-        remind_at = remind_at - $2 * interval '1 second',
-        seats = (select jsonb_agg(case when s ? 'also' then s || jsonb_build_object('also', (
-            select jsonb_agg(l || jsonb_build_object('at',
-              to_char(((l->>'at')::timestamptz - $2 * interval '1 second') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
-            from jsonb_array_elements(s->'also') as l)) else s end)
-          from jsonb_array_elements(seats) as s)
-      where id = $1)
-    update notices set due_at = due_at - $2 * interval '1 second' where subject = $1`,
-    [id, seconds],
-  )
+const pass = (id: string, seconds: number) => timePasses(server.context, id, seconds)
 
 /** Who was told of the approval, by what reason. */
 async function told(id: string, channel = 'slack'): Promise<Record<string, string[]>> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { providerAnswerPath } from '../../../src/contract/pages.ts'
 import { textsOf } from '../../../src/api/routes/sign-in.ts'
 import { recordAccountEvents } from '../../../src/governance/people/account-events.ts'
@@ -14,6 +14,7 @@ import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, sessionC
 import type { Answer, TestServer } from '../server.ts'
 import { stopped } from '../stopped.ts'
 import { codeOf, useServer } from '../use-server.ts'
+import { certificates } from '../../support/saml-provider.ts'
 
 /* People sign in with the provider of their company: a real one, and one that lies. */
 
@@ -169,6 +170,94 @@ describe('the setting', () => {
     await save({ issuer: `${company.url}/nothing` })
     const { body } = await ours('owner', 'POST', '/sign-in/test')
     expect(body).toMatchObject({ ok: false, message: expect.stringContaining('check `issuer`') })
+  })
+})
+
+test('another kind of provider with the same issuer forgets who its people were', async () => {
+  await save({ default_role: 'viewer' })
+  await prove()
+  const { email } = employ()
+  expect((await signIn(email)).answer.status).toBe(200)
+  const linked = async () =>
+    (await ours('owner', 'GET', '/members')).body.data.find((each: { email: string }) => each.email === email)
+      .company_sign_in
+  expect((await save({ default_role: 'member' })).status).toBe(200)
+  expect(await linked()).toBe(true)
+  const { client_id: _, client_secret: __, ...rest } = setting()
+  const saml = { ...rest, kind: 'saml', sso_url: `${company.url}/sso`, certificates: [certificates.own] }
+  expect((await ours('owner', 'PUT', '/sign-in', saml)).status).toBe(200)
+  expect(await linked()).toBe(false)
+  // Also if the provider was removed in between.
+  await save({ default_role: 'viewer' })
+  expect((await signIn(email)).answer.status).toBe(200)
+  await ours('owner', 'DELETE', '/sign-in')
+  await ours('owner', 'PUT', '/sign-in', saml)
+  expect(await linked()).toBe(false)
+})
+
+describe('while `loosening` is `second_person`', () => {
+  let second: { userId: string; key: string }
+  beforeAll(async () => {
+    second = await addPerson(server.context, organizationId, 'owner')
+  })
+  afterAll(() => ours('owner', 'PATCH', `/members/${second.userId}`, { role: 'member' }))
+  const loosening = (how: string) => ours('owner', 'PATCH', '/governance', { loosening: how })
+  const protect = () => loosening('second_person')
+  afterEach(async () => {
+    await approve(await held(loosening('free')))
+  })
+  const held = async (asked: Promise<Answer>): Promise<string> => {
+    const { status, body } = await asked
+    expect([status, body]).toMatchObject([202, { change: { status: 'pending' } }])
+    return body.change.id
+  }
+  const approve = (id: string, key = second.key) => server.call(key, 'POST', `/approvals/${id}/approve`, {})
+
+  test('a provider waits with its secret, which nobody sees, and works once another owner approved it', async () => {
+    await protect()
+    const id = await held(save({ default_role: 'viewer' }))
+    expect((await ours('owner', 'GET', '/sign-in')).body.provider).toBeNull()
+    expect(codeOf(await approve(id, (await addPerson(server.context, organizationId, 'admin')).key))).toBe('403 not_an_approver') // prettier-ignore
+    const { text, body } = await server.call(second.key, 'GET', `/approvals/${id}`)
+    expect(text).not.toContain(company.client.secret)
+    expect(body).toMatchObject({ summary: 'Set up the company sign-in', params: { before: null, after: { issuer: company.url, default_role: 'viewer' } } }) // prettier-ignore
+    expect((await approve(id)).body).toMatchObject({ status: 'approved' })
+    expect((await lastAudit('sign_in.provider_saved')).metadata).toMatchObject({ approved_by: second.userId })
+    await prove()
+    const { email } = employ()
+    expect((await signIn(email)).answer.status).toBe(200)
+    expect(await roleOf(email)).toBe('viewer')
+  })
+
+  test('more for a role or a group waits, and less holds at once', async () => {
+    const map = { groups_claim: 'groups', role_map: { it: 'admin' }, default_role: 'viewer' }
+    await save(map)
+    await protect()
+    await held(save({ ...map, role_map: { it: 'admin', interns: 'admin' } }))
+    await held(save({ ...map, default_role: 'admin' }))
+    await held(save({ ...map, group_map: { interns: 'finance' } }))
+    // An owner who runs another provider could sign in there as the other one.
+    const id = await held(save({ ...map, issuer: `${company.url}/other` }))
+    expect((await save({ ...map, client_secret: undefined, role_map: { it: 'member' } })).body).toMatchObject({ role_map: { it: 'member' } }) // prettier-ignore
+    expect((await approve(id)).body.error.message).toMatch(/was changed meanwhile/)
+    expect((await ours('owner', 'DELETE', '/sign-in')).status).toBe(204)
+  })
+
+  test('a SCIM token counts once another owner approved it', async () => {
+    await save()
+    await prove()
+    await protect()
+    const { status, body } = await ours('owner', 'POST', '/scim-tokens', { name: 'Okta' })
+    expect([status, body.change.token]).toEqual([202, expect.stringMatching(/^csm_/)])
+    const { origin } = new URL(server.base)
+    const listed = () =>
+      fetch(`${origin}/scim/v2/Users`, { headers: { authorization: `Bearer ${body.change.token}` } })
+    expect((await listed()).status).toBe(401)
+    const shown = await server.call(second.key, 'GET', `/approvals/${body.change.id}`)
+    expect(shown.text).not.toContain('csm_')
+    expect(shown.body.params.after).toEqual({ name: 'Okta', days: 180 })
+    expect((await approve(body.change.id)).status).toBe(200)
+    expect((await listed()).status).toBe(200)
   })
 })
 

@@ -11,7 +11,12 @@ const { as, ours, personOf } = useServer((started) => (server = started))
 let other: { key: string }
 beforeAll(async () => {
   other = await addPerson(server.context, server.identities.organization_id, 'owner')
-  const settings = { approvals_enabled: true, default_tool_access: 'deny', loosening: 'second_person' }
+  const settings = {
+    approvals_enabled: true,
+    default_tool_access: 'deny',
+    approval_threshold: 2,
+    loosening: 'second_person',
+  }
   expect((await ours('owner', 'PATCH', '/governance', settings)).status).toBe(200)
 })
 
@@ -42,6 +47,56 @@ describe('a rule whose own change waits proves nothing for others', () => {
     // Now the wide one surely stays.
     expect((await ours('admin', 'DELETE', `${path}/${one}`)).status).toBe(204)
   }) // prettier-ignore
+})
+
+const changedMeanwhile = 'what it would change was changed meanwhile: ask for the change again'
+const isWithdrawn = async (id: string, message: string) => {
+  const answer = await approve(id)
+  expect([codeOf(answer), answer.body.error.message]).toEqual(['409 conflict', message])
+  expect((await as('owner', 'GET', `/approvals/${id}`)).body.status).toBe('cancelled')
+}
+
+describe('a change that excludes a label is withdrawn once other data gets the label', () => {
+  const label = () => newId('labelRule').toLowerCase()
+  const adds = (...add_labels: string[]) => ({ tools: ['mail_send'], add_labels })
+  test.each<[string, string, object]>([
+    ['a rule', '/rules', { verdict: 'deny', tools: [tool()] }],
+    ['a label rule', '/label-rules', adds(label())],
+  ])('%s', async (_, path, body) => {
+    const excluded = label()
+    const rule = await saved(body, path)
+    const id = await held(ours('admin', 'PATCH', `${path}/${rule}`, { labels: { none_of: [excluded] } }))
+    await saved(adds(excluded), '/label-rules')
+    await isWithdrawn(id, changedMeanwhile)
+  })
+
+  test('also if a label rule that it relies on already is fed', async () => {
+    const [excluded, between] = [label(), label()]
+    await saved({ add_labels: [excluded], labels: { any_of: [between] } }, '/label-rules')
+    const rule = await saved({ verdict: 'deny', tools: [tool()] })
+    const ask = () => held(ours('admin', 'PATCH', `/rules/${rule}`, { labels: { none_of: [excluded] } }))
+    const id = await ask()
+    await saved(adds(between), '/label-rules')
+    await isWithdrawn(id, changedMeanwhile)
+    const next = await ask()
+    await saved(adds(label()), '/label-rules')
+    expect((await approve(next)).status).toBe(200)
+  })
+})
+
+test('a change to a hold is withdrawn once a new rule would take people from it', async () => {
+  const tools = [tool()]
+  const rule = await saved({ verdict: 'deny', tools })
+  const ask = () => held(ours('admin', 'PATCH', `/rules/${rule}`, { verdict: 'require_approval' }))
+  const id = await ask()
+  const { name: group } = await newGroup()
+  const other = await saved({ verdict: 'require_approval', tools, approver: { group } })
+  await isWithdrawn(id, 'with what was changed meanwhile, it would do more than its reasons say: ask for the change again') // prettier-ignore
+  const next = await ask()
+  const { name } = (await ours('admin', 'GET', `/rules/${other}`)).body
+  const { why } = (await as('approver', 'GET', `/approvals/${next}`)).body.params
+  expect(why).toContainEqual(expect.stringContaining(`with \`${name}\`, of 2 people, fewer`))
+  expect((await approve(next)).status).toBe(200)
 })
 
 interface Group {
@@ -80,9 +135,7 @@ describe('a change is withdrawn once a group that it names is another one', () =
       const group = await newGroup()
       const id = await held(ask(group))
       await act(group)
-      const answer = await approve(id)
-      expect([codeOf(answer), answer.body.error.message]).toEqual(['409 conflict', 'what it would change was changed meanwhile: ask for the change again']) // prettier-ignore
-      expect((await as('owner', 'GET', `/approvals/${id}`)).body.status).toBe('cancelled')
+      await isWithdrawn(id, changedMeanwhile)
     },
   ) // prettier-ignore
 

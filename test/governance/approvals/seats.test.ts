@@ -152,7 +152,7 @@ test('who is asked: people whose approval brings it nearer to its end', () => {
 
 test('why nobody can give it, and what to do', () => {
   const why = (people: readonly string[], required = needs(both)) =>
-    whyNobodyCan(people.map(person), { ...first, votes: [] }, required)
+    whyNobodyCan(people.map(person), { ...first, votes: [], expires_at: null }, required)
   expect(why(['ann member finance', 'bob member legal'])).toBeNull()
   expect(why(['ann member finance legal'])).toBe(
     'too few people can still vote, so it cannot be approved now: it lacks 1 member of `legal`. An owner can add members to the group',
@@ -164,12 +164,15 @@ test('why nobody can give it, and what to do', () => {
 })
 
 test('nobody can give it before others are asked', () => {
-  const why = (people: readonly string[]) =>
-    whyNobodyCan(people.map(person), { ...first, votes: [] }, needs([escalated]))
+  const why = (people: readonly string[], expires_at: Date | null = null) =>
+    whyNobodyCan(people.map(person), { ...first, votes: [], expires_at }, needs([escalated]))
   expect(why(['bob member legal'])).toBe(
     'nobody can give it before 1970-01-01T00:00:09Z, when a member of `legal` is asked too',
   )
   expect(why(['cy member'])).toMatch(/it lacks 1 member of `finance`/)
+  // Whoever is asked after its end, or at it, cannot give it.
+  expect(why(['bob member legal'], new Date(9_001))).toMatch(/before 1970-01-01T00:00:09Z/)
+  expect(why(['bob member legal'], new Date(9_000))).toMatch(/it lacks 1 member of `finance`/)
 })
 
 test('of several rights, a person votes by those that are wanted', () => {

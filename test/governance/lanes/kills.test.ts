@@ -8,6 +8,7 @@ import { until } from '../../stack/until.ts'
 import { byDepth } from '../../support/depth.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
+import { timePasses } from '../notifications/people.ts'
 import { createWebhook } from '../../../src/governance/webhooks/webhooks.ts'
 import { changeMailPreferences } from '../../../src/governance/people/mail-preferences.ts'
 
@@ -66,6 +67,18 @@ async function kill({ child, id }: Sending): Promise<void> {
   await home.engine.context.pool.query(ends, [`${id}/%`])
 }
 
+/** Also what was planned for a later time that has come. */
+const allIsSent = () =>
+  until('nothing waits', async () => {
+    const { rows } = await home.engine.context.pool.query(
+      `select from lanes where kind = 'temporal' or kind <> 'clock' and (turn is not null or due_at <= now())
+       union all select from notices where due_at is null or due_at <= now()
+       union all select from webhook_events where message is null
+       union all select from webhook_deliveries where state = 'waiting'`,
+    )
+    return rows.length === 0
+  })
+
 test(`after ${kills} kills nothing is lost, and nothing has arrived twice`, async () => {
   const { engine } = home
   const { context, caller } = engine
@@ -87,14 +100,7 @@ test(`after ${kills} kills nothing is lost, and nothing has arrived twice`, asyn
     await kill(running.shift() as Sending)
     running.push(await begin())
   }
-  await until('nothing waits', async () => {
-    const { rows } = await context.pool.query(
-      `select from lanes where kind = 'temporal' or kind <> 'clock' and (turn is not null or due_at <= now())
-       union all select from notices union all select from webhook_events where message is null
-       union all select from webhook_deliveries where state = 'waiting'`,
-    )
-    return rows.length === 0
-  })
+  await allIsSent()
   for (const { child } of running) child.kill('SIGKILL')
 
   // Temporal: each run's start arrived, if need be more than once.
@@ -125,4 +131,39 @@ test(`after ${kills} kills nothing is lost, and nothing has arrived twice`, asyn
     else expect([last_error, arrived <= 1]).toEqual(['mail_outcome_unknown', true])
   }
   expect(rows.length).toBeGreaterThan(0)
+})
+
+test('a reminder and an escalation come once, whoever dies while they are planned and sent', async () => {
+  const { engine } = home
+  const { context } = engine
+  const running = await Promise.all(Array.from({ length: processes }, begin))
+  const times = {
+    approver: 'owner',
+    remind_after_seconds: 60,
+    escalate: [{ after_seconds: 120, to: 'admin' }],
+  }
+  const held: string[] = []
+  for (let count = 0; count < kills; count += 1) held.push(await home.hold(times))
+  await allIsSent()
+  for (const approvalId of held) expect(await home.copies(approvalId)).toHaveLength(1)
+  for (const approvalId of held) {
+    // Its reminder and its escalation are due now.
+    await timePasses(context, approvalId, 130)
+    await delay(Math.random() * longestLife)
+    await kill(running.shift() as Sending)
+    running.push(await begin())
+  }
+  await allIsSent()
+  for (const { child } of running) child.kill('SIGKILL')
+  // The owner twice, and the two admins who are asked too.
+  for (const approvalId of held) expect([approvalId, (await home.copies(approvalId)).length]).toEqual([approvalId, 4]) // prettier-ignore
+  const { rows } = await context.pool.query<{ event: string; count: number }>(
+    `select event, count(*)::int as count from notifications
+     where subject = any($1) and channel = 'slack' group by event order by event`,
+    [held],
+  )
+  expect(rows).toEqual([
+    { event: 'approval.asked_again', count: kills },
+    { event: 'approval.created', count: 3 * kills },
+  ])
 })

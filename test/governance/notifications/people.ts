@@ -1,4 +1,5 @@
 import { newId } from '../../../src/contract/ids.ts'
+import type { Context } from '../../../src/governance/context.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import type { Engine } from '../runs/engine-fixture.ts'
 
@@ -45,3 +46,19 @@ export async function connectSlack({
     .execute()
   return id
 }
+
+/** The approval was held so many seconds earlier. */
+export const timePasses = ({ pool }: Pick<Context, 'pool'>, approvalId: string, seconds: number) =>
+  pool.query(
+    `with moved as (
+      update approvals set created_at = created_at - $2 * interval '1 second',
+        remind_at = remind_at - $2 * interval '1 second',
+        seats = (select jsonb_agg(case when s ? 'also' then s || jsonb_build_object('also', (
+            select jsonb_agg(l || jsonb_build_object('at',
+              to_char(((l->>'at')::timestamptz - $2 * interval '1 second') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+            from jsonb_array_elements(s->'also') as l)) else s end)
+          from jsonb_array_elements(seats) as s)
+      where id = $1)
+    update notices set due_at = due_at - $2 * interval '1 second' where subject = $1`,
+    [approvalId, seconds],
+  )
