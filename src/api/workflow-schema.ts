@@ -39,14 +39,14 @@ function rule(tool: ToolDeclaration): Schema {
   const schema = z.toJSONSchema(tool.params, { io: 'input', unrepresentable: 'any' })
   const { properties = {}, ...params } = withoutReferences(schema) as Schema
   const description = { description: tool.description }
-  // An object with a field `then` would be taken for a promise.
-  return Object.fromEntries([
-    ['if', { properties: { tool: { const: tool.name } }, required: ['tool'] }],
-    [
-      'then',
-      { properties: { tool: description, params: { ...params, properties: mapped(properties as Schema) } } },
-    ],
-  ])
+  return {
+    if: { properties: { tool: { const: tool.name } }, required: ['tool'] },
+    // This is the word of JSON Schema, and nothing awaits it.
+    // oxlint-disable-next-line unicorn/no-thenable
+    then: {
+      properties: { tool: description, params: { ...params, properties: mapped(properties as Schema) } },
+    },
+  }
 }
 
 /**
