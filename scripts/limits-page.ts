@@ -117,6 +117,10 @@ const definitions: Rows = [
   ['`slug`', `${numberAt('WorkflowRequest.definition.slug.maxLength')} characters`],
   ['`$schema`', `${numberAt('WorkflowRequest.definition.$schema.maxLength')} characters`],
   ['`parallel`', numberAt('WorkflowStep.parallel.maximum')],
+  [
+    '`options` of an input',
+    `${numberAt('WorkflowInput.options.maxItems')}, each of ${numberAt('WorkflowInput.options.items.maxLength')} characters`,
+  ],
   ['`labels` of an input', numberAt('WorkflowInput.labels.maxItems')],
   [
     'template of a `for_each` or a `when`',

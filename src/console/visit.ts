@@ -8,6 +8,7 @@ import {
   peoplePath,
   providerPath,
   rulesPath,
+  workflowsPath,
 } from '../contract/pages.ts'
 import { seatWords, type ShownSeat } from '../policy/seats.ts'
 import type { Role } from '../policy/types.ts'
@@ -55,6 +56,7 @@ type Place = readonly [path: string, name: string, least: Role, rare?: 'rare']
 const places: readonly Place[] = [
   [inboxPath, 'Approvals', 'member'],
   ['/console/runs', 'Runs', 'viewer'],
+  [workflowsPath, 'Workflows', 'viewer', 'rare'],
   ['/console/sessions', 'Agents', 'member'],
   [keysPath, 'Keys', 'viewer', 'rare'],
   [rulesPath, 'Rules', 'member', 'rare'],

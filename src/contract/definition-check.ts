@@ -18,8 +18,11 @@ import {
   mostSteps,
   type WorkflowDefinition,
   type WorkflowStep,
+  type InputDeclaration,
   type InputType,
 } from './definition.ts'
+import { readTime } from '../steps/wait.ts'
+import { list } from '../policy/text.ts'
 import { dependencies, findCycle, stepTemplates } from './definition-graph.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
 import { typeOf, wholeTemplate, words, writtenForm, type Form } from './forms.ts'
@@ -97,9 +100,17 @@ function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
       })
     if (!nameForm.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
     if (input === filesInput) add('`uploaded_files` always exists: choose another name')
+    if (
+      declaration.type !== 'string' &&
+      (declaration.options !== undefined || declaration.format !== undefined)
+    )
+      add('only an input of type string has `options` and `format`')
     const value = declaration.default
     if (value !== undefined && value !== null && !hasInputType(value, declaration.type)) {
       add(`the default must be of type ${declaration.type}, not ${typeOfJson(value)}`)
+    } else if (value !== undefined && value !== null) {
+      const problem = problemOf(value, declaration)
+      if (problem !== null) add(`the default ${problem}`)
     }
   }
   return issues
@@ -259,6 +270,19 @@ export function pathIssues({ steps, result }: Pick<WorkflowDefinition, 'steps' |
 /** An answer names at most this many inputs that the workflow does not have. */
 const mostUnknown = 100
 
+/** What is wrong with a value of the right type. Null: nothing. */
+function problemOf(value: Json, { format, options }: InputDeclaration): string | null {
+  if (options !== undefined && !options.some((each) => each === value))
+    return `must be one of ${list(
+      options.map((each) => `\`${each}\``),
+      'or',
+      20,
+    )}`
+  return format === 'date' && !isDay(String(value)) ? 'must be a day such as `2026-12-24`' : null
+}
+
+const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && readTime(text, 'UTC') !== null
+
 export function hasInputType(value: Json, type: InputType): boolean {
   return typeOfJson(value) === type
 }
@@ -298,13 +322,18 @@ export function checkInputs(
   const areComplete = missing.length === 0
   const known: [string, Json][] = []
   for (const each of declared) {
-    const [name, { type, default: fallback }] = each
+    const [name, declaration] = each
+    const { type, default: fallback } = declaration
     const value = given(each) ?? (areComplete ? (fallback ?? null) : null)
     if (value === null) continue
     if (!hasInputType(value, type)) {
       const message = `input \`${name}\` must be of type ${type}, not ${typeOfJson(value)}`
       issues.push({ path: `inputs.${name}`, message })
-    } else known.push([name, value])
+    } else {
+      const problem = problemOf(value, declaration)
+      if (problem !== null) issues.push({ path: `inputs.${name}`, message: `input \`${name}\` ${problem}` })
+      known.push([name, value])
+    }
   }
   if (!mayLack)
     for (const [name] of missing)

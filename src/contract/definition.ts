@@ -18,6 +18,19 @@ const inputDeclaration = z.strictObject({
   required: z.boolean().optional(),
   default: jsonValue.optional(),
   description: textField(2000, 0).optional(),
+  format: z
+    .enum(['date', 'text'])
+    .optional()
+    .meta({
+      description:
+        '`date`: a day such as `2026-12-24`. `text`: several lines. The form that starts a run shows it so.',
+    }),
+  options: z
+    .array(textField(200))
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: 'The only texts that the input takes' }),
   /** Every run gets them for this input, beside those that its start names. */
   labels: z.array(labelSlug).max(20).optional(),
 })

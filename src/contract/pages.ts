@@ -19,6 +19,9 @@ export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
 export const inboxPath = '/console/approvals'
 export const keysPath = '/console/keys'
+export const workflowsPath = '/console/workflows'
+/** A form that starts a run. */
+export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */
 export const rulesPath = '/console/rules'
 export const peoplePath = '/console/people'

@@ -51,6 +51,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
+  '/console/workflows': [200, 200, 200, 200],
+  '/console/workflows/:id/run': [200, 200, 200, 200],
 }
 const token = `token=${'t'.repeat(24)}`
 /** Pages that are open to people without a session. */
@@ -100,6 +102,7 @@ beforeAll(async () => {
     'GET',
     `/organizations/${server.identities.organization_id}/rules`,
   )
+  const workflows = await server.call(server.identities.users.owner.api_key, 'GET', '/workflows')
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
@@ -107,6 +110,7 @@ beforeAll(async () => {
     keys: owner.body.key_id,
     groups: group.body.id,
     rules: rules.body.data[0].id,
+    workflows: workflows.body.data[0].id,
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)

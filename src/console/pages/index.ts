@@ -1,4 +1,4 @@
-import { homePath, providerPath, rulesPath } from '../../contract/pages.ts'
+import { homePath, providerPath, rulesPath, startPath, workflowsPath } from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
@@ -14,7 +14,9 @@ import { changeRun, runPage } from './run.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
+import { startPage, startRun } from './start.tsx'
 import { stepPage } from './step.tsx'
+import { workflowsPage } from './workflows.tsx'
 
 export interface PageRoute {
   readonly path: string
@@ -98,6 +100,8 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => sessionPage(visit),
     post: (visit, form) => endSession(visit, form),
   },
+  { path: workflowsPath, get: (visit) => workflowsPage(visit) },
+  { path: startPath, get: (visit) => startPage(visit), post: (visit, form) => startRun(visit, form) },
 ]
 
 export const files: readonly PageRoute[] = [

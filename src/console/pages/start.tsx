@@ -1,0 +1,211 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import type { InputDeclaration } from '../../contract/definition.ts'
+import { startPath } from '../../contract/pages.ts'
+import { list } from '../../policy/text.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
+import { empty, Field, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { capital, Message, Words } from '../parts/words.tsx'
+import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { runsPath } from './runs.tsx'
+
+/*
+ * `/console/workflows/{id}/run`: a form made from the inputs of a workflow. A link with `?NAME=VALUE` fills it in, so that
+ * one can send it to a colleague. Opening the link starts nothing.
+ */
+
+type Workflow = AnswerOf<'GET /workflows/{id}'>
+type Preview = AnswerOf<'POST /workflows/{id}/authorization-preview'>
+type Inputs = readonly (readonly [string, InputDeclaration])[]
+
+const fieldOf = (name: string): string => `inputs.${name}`
+const inputsOf = ({ definition }: Workflow): Inputs => Object.entries(definition.inputs ?? {})
+
+/** `GET /console/workflows/{id}/run` */
+export async function startPage(
+  visit: PersonsVisit,
+  given: Filled = empty,
+  preview: Preview | null = null,
+): Promise<Shown> {
+  const found = await visit.api.call('GET /workflows/{id}', { params: { id: visit.params['id'] ?? '' } })
+  if (!found.ok) return problemPage(found, visit.place)
+  const workflow = found.body
+  const inputs = inputsOf(workflow)
+  const labels = Object.fromEntries(inputs.map(([name]) => [fieldOf(name), wordsOf(name)]))
+  const filled = labelled({ ...given, form: given.form ?? fromLink(visit.query, inputs) }, labels)
+  return {
+    status: filled.problem?.status ?? 200,
+    title: `Start ${workflow.name}`,
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <h1>
+            Start <Words text={workflow.name} most={120} />
+          </h1>
+          {workflow.description === '' ? null : (
+            <p class="quiet">
+              <Words text={workflow.description} most={2_000} />
+            </p>
+          )}
+        </header>
+        <Refused filled={filled} />
+        {preview === null ? null : <Previewed preview={preview} />}
+        <PostForm action={startPath.replace(':id', workflow.id)} token={visit.token} class="card fill">
+          <OnceField />
+          {inputs.length === 0 ? <p class="quiet">This workflow takes no inputs.</p> : null}
+          {inputs.map(([name, declaration]) => (
+            <Input name={name} declaration={declaration} filled={filled} />
+          ))}
+          <div class="row">
+            <button name="action" value="start">
+              Start the run
+            </button>
+            <button name="action" value="preview" class="plain" formnovalidate>
+              Show what would wait
+            </button>
+          </div>
+        </PostForm>
+      </article>
+    ),
+  }
+}
+
+/** `POST /console/workflows/{id}/run` */
+export async function startRun(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const id = visit.params['id'] ?? ''
+  const found = await visit.api.call('GET /workflows/{id}', { params: { id } })
+  if (!found.ok) return problemPage(found, visit.place)
+  const read = readInputs(inputsOf(found.body), form)
+  if ('problem' in read) return startPage(visit, { form, problem: read.problem })
+  const { inputs } = read
+  if (form.get('action') === 'preview') {
+    const preview = await visit.api.call('POST /workflows/{id}/authorization-preview', {
+      params: { id },
+      body: { inputs },
+    })
+    return preview.ok
+      ? startPage(visit, { form, problem: null }, preview.body)
+      : startPage(visit, { form, problem: preview })
+  }
+  const zone = visit.person.user.time_zone
+  const started = await visit.api.call('POST /workflows/{id}/execute', {
+    params: { id },
+    query: { wait: '0' },
+    body: { inputs, ...(zone === null ? {} : { time_zone: zone }) },
+    ...onceOf(form),
+  })
+  return started.ok
+    ? { redirect: `${runsPath}/${started.body.execution_id}` }
+    : startPage(visit, { form, problem: started })
+}
+
+const wordsOf = (name: string): string => capital(name.replaceAll(/[_-]+/g, ' ').trim())
+
+function fromLink(query: URLSearchParams, inputs: Inputs): Form | null {
+  const given = inputs.flatMap(([name]) => {
+    const value = query.get(name)
+    return value === null ? [] : [[fieldOf(name), value]]
+  })
+  return given.length === 0 ? null : new URLSearchParams(given)
+}
+
+/** A text that a field of this type has as its value. */
+const asText = (value: Json | undefined, { type }: InputDeclaration): string =>
+  value === undefined || value === null ? '' : type === 'string' ? String(value) : JSON.stringify(value)
+
+function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {
+  const { name, declaration, filled } = props
+  const { type, description, format, options, required } = declaration
+  const shared = {
+    name: fieldOf(name),
+    value: asText(declaration.default, declaration),
+    filled,
+    ...(description === undefined ? {} : { help: description }),
+  }
+  const isOptional = required !== true || declaration.default !== undefined
+  const none = isOptional ? [['', 'No choice'] as const] : []
+  if (options !== undefined)
+    return <Select {...shared} options={[...none, ...options.map((each) => [each, each] as const)]} />
+  if (type === 'boolean') return <Select {...shared} options={[...none, ['true', 'Yes'], ['false', 'No']]} />
+  const isLong = type === 'array' || type === 'object' || format === 'text'
+  return (
+    <Field
+      {...shared}
+      {...(isOptional ? { optional: true as const } : {})}
+      {...(isLong ? { rows: 6 } : {})}
+      {...(format === 'date' ? { type: 'date' as const } : {})}
+      {...(type === 'array' || type === 'object'
+        ? { help: `${description === undefined ? '' : `${description} `}As JSON.` }
+        : {})}
+    />
+  )
+}
+
+/** An empty field is an input that was not given. */
+function readInputs(
+  inputs: Inputs,
+  form: Form,
+): { readonly inputs: JsonObject } | { readonly problem: Problem } {
+  const details: { path: string; message: string }[] = []
+  const read = inputs.flatMap(([name, declaration]): [string, Json][] => {
+    const text = form.get(fieldOf(name)) ?? ''
+    if (text.trim() === '') return []
+    if (declaration.type === 'string') return [[name, text.replaceAll('\r\n', '\n')]]
+    try {
+      return [[name, JSON.parse(text.trim()) as Json]]
+    } catch {
+      const message = declaration.type === 'number' ? 'must be a number, such as 12.5' : 'must be JSON'
+      details.push({ path: fieldOf(name), message })
+      return []
+    }
+  })
+  if (details.length === 0) return { inputs: Object.fromEntries(read) }
+  return {
+    problem: { status: 422, code: 'validation_error', message: 'Nothing was started. Change this:', details },
+  }
+}
+
+function Previewed({ preview }: { preview: Preview }) {
+  const { run_approval: approval, not_executable_because: refused } = preview
+  const steps = preview.steps.filter(({ verdict, runs }) => verdict !== 'allow' && runs !== 'never')
+  const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
+  return (
+    <section class="note stack" role="status" aria-labelledby="preview">
+      <h2 id="preview">If you start it so</h2>
+      {refused === null ? null : (
+        <p>
+          It is refused: <Message text={refused} />
+        </p>
+      )}
+      {approval.required ? (
+        <p>
+          The whole run waits for approval before it starts: <Message text={list(approval.reasons, 'and')} />
+        </p>
+      ) : null}
+      {steps.length === 0 && refused === null && !approval.required ? (
+        <p>No step waits for a person, as far as it is known before the run.</p>
+      ) : (
+        <ul class="bullets">
+          {steps.slice(0, 100).map((step) => (
+            <li>
+              <Words text={step.step_id} /> {step.certainty === 'definite' ? 'is' : 'may be'}{' '}
+              {step.verdict === 'deny' ? 'denied' : 'held for approval'}
+              {step.rules[0] === undefined ? null : (
+                <>
+                  {' '}
+                  by the rule <Words text={step.rules[0].name} />: <Message text={step.rules[0].because} />
+                </>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      {broken.map((step) => (
+        <p>
+          <Words text={step.step_id} /> would fail: <Message text={step.unavailable_because ?? ''} />
+        </p>
+      ))}
+    </section>
+  )
+}
