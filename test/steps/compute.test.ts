@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
+import type { Json } from '../../src/policy/types.ts'
+import { holds } from '../../src/policy/when.ts'
 import { issuesOfSteps } from './issues.ts'
 
 const values = {
@@ -62,4 +64,18 @@ test('the fields of a model’s answer are known', () => {
   expect(issuesOfSteps([model({}), use('{{model.output.data.sum}}')])[0]).toContain(
     'the output of step `model` has no `data`',
   )
+})
+
+test('`contains` in a `when` takes a value or a list, as in a rule', () => {
+  const when = (compare: Json) => ({
+    id: 's',
+    compute: { a: 1 },
+    when: { value: '{{input.day}}', operator: 'contains', compare },
+  })
+  expect([issuesOfSteps([when('x')]), issuesOfSteps([when(['x', 'y'])])]).toEqual([[], []])
+  expect(issuesOfSteps([when([])])[0]).toContain('`contains` compares with a value or a list of values')
+  expect([holds('contains', 'hello', ['x', 'ell']), holds('contains', 'hello', ['x', 'y'])]).toEqual([
+    true,
+    false,
+  ])
 })

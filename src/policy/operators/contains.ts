@@ -22,7 +22,11 @@ export const contains = {
   when: byMatcher({
     name: 'contains',
     matcher: (values) => containment(values, true),
-    compareIssues: comparesWith('one value', isScalar),
+    compareIssues: comparesWith(
+      'a value or a list of values',
+      (compare) =>
+        isScalar(compare) || (Array.isArray(compare) && compare.length > 0 && compare.every(isScalar)),
+    ),
   }),
 } as const satisfies Operator
 
