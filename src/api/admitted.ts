@@ -87,7 +87,9 @@ async function checked(
   const organizationId =
     organizationNamed(query, rawBody) ?? identity.wanted ?? (await homeIn(context, identity, needs))
   const params =
-    needs.subject === 'workflow' ? await withWorkflowId(context.db, sent.params, organizationId) : sent.params
+    needs.subject === 'workflow'
+      ? await withWorkflowId(context.db, identity, sent.params, organizationId)
+      : sent.params
   const naming = { params, organizationId }
   const inner = innerObjectsOf(route.inner ?? [], { params, query, body: rawBody })
   const caller = { ...(await standIn(context, identity, { ...needs, inner }, ip, naming)), requestId }

@@ -77,9 +77,13 @@ interface Needed {
   readonly inner?: readonly InnerObject[]
 }
 
-/** A path names a workflow of the caller's organization by its id or its slug. Afterwards it has the id. */
+/**
+ * A path names a workflow of the organization by its id or its slug. Afterwards it has the id. Somebody who is no member
+ * keeps the slug, so that the refusal tells no id.
+ */
 export async function withWorkflowId(
   db: Db,
+  { userId }: Sender,
   params: Readonly<Record<string, string>>,
   organizationId: string,
 ): Promise<Record<string, string>> {
@@ -90,6 +94,14 @@ export async function withWorkflowId(
     .select('id')
     .where('organization_id', '=', organizationId)
     .where('slug', '=', named)
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('memberships')
+          .select('user_id')
+          .where('organization_id', '=', organizationId)
+          .where('user_id', '=', userId),
+      ),
+    )
     .where('deleted_at', 'is', null)
     .executeTakeFirst()
   return { ...params, id: row?.id ?? named }

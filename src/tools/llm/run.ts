@@ -221,11 +221,12 @@ const systemOf = (system: string | undefined, output: JsonObject | null): string
     ? system
     : `${system === undefined ? '' : `${system}\n\n`}Answer with one JSON object and nothing else. It fits this JSON Schema:\n${JSON.stringify(strictSchema(output))}`
 
+/** Field names of the answer are values too, so only the detail has the reason. */
 const misfit = (reason: string, text: string, cost: number): ToolError =>
   new ToolError(
     'llm_misfit',
-    `the model was asked ${mostAgain + 1} times, and its answer does not fit \`output\`: ${reason}`,
-    { cost, detail: { text } },
+    `the model was asked ${mostAgain + 1} times, and no answer fits \`output\`: the last one stands with the error, for those who may see the values`,
+    { cost, detail: { text, reason } },
   )
 
 const noPrice = (): ToolError =>
