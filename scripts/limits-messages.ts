@@ -12,10 +12,14 @@ import {
 } from '../src/governance/notifications/send-mail.ts'
 import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/fan-out.ts'
 import { attemptMilliseconds, mostDeliveries } from '../src/governance/webhooks/deliver.ts'
+import { deliveriesPerMinute } from '../src/governance/limits/rates.ts'
+import { mostCaughtUp } from '../src/governance/triggers/due-times.ts'
+import { keptDays as keptFiringDays, keptFirings } from '../src/governance/triggers/firings.ts'
+import { mostArmed, mostOfOrganization, mostOfWorkflow } from '../src/governance/triggers/triggers.ts'
 import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
-import { type Rows, count, numberAt } from './limits-numbers.ts'
+import { type Rows, count, numberAt, sameAt } from './limits-numbers.ts'
 
-/* The limits of messages to people and to webhooks. */
+/* The limits of messages to people and to webhooks, and of triggers. */
 
 export const messages: Rows = [
   ['people who get a message about one approval, in each channel', count(mostRecipients)],
@@ -40,4 +44,24 @@ export const messages: Rows = [
   ['messages to one webhook', `${mostDeliveries} a second`],
   ['`former_valid_seconds` of a secret', numberAt('SecretRotationRequest.former_valid_seconds.maximum')],
   ['time of one attempt at a message to a webhook', `${attemptMilliseconds / 1_000} seconds`],
+  [
+    'triggers of a workflow, and of an organization',
+    `${count(mostOfWorkflow)}, ${count(mostOfOrganization)}`,
+  ],
+  ['people who have armed a trigger', count(mostArmed)],
+  [
+    '`cron` of a trigger',
+    `${sameAt('ScheduleRequest.cron.maxLength', 'TriggerChanges.schedule.cron.maxLength')} characters`,
+  ],
+  [
+    '`every_seconds` of a trigger',
+    `${numberAt('ScheduleRequest.every_seconds.minimum')} to ${sameAt('ScheduleRequest.every_seconds.maximum', 'TriggerChanges.schedule.every_seconds.maximum')} (31 days)`,
+  ],
+  ['due times that fire late, or wait for an earlier run', count(mostCaughtUp)],
+  [
+    '`secret` of a trigger',
+    `${numberAt('TriggerRequest.secret.minLength')} to ${sameAt('TriggerRequest.secret.maxLength', 'TriggerChanges.secret.maxLength')} characters`,
+  ],
+  ['messages to one trigger', `${count(deliveriesPerMinute)} a minute, of 1 MiB`],
+  ['ended firings of a trigger that are kept', `${count(keptFirings)}, for ${keptFiringDays} days`],
 ]

@@ -252,7 +252,7 @@ ${table('Tools', tools)}
 
 ${table('Rules, policies and settings', rules)}
 
-${table('Messages', messages)}
+${table('Messages and triggers', messages)}
 
 ${table('Agents', agents)}
 

@@ -308,6 +308,7 @@ const spans = {
   authorize_per_minute: 'a minute',
   agent_reports_per_minute: 'a minute',
   quota_changes_per_minute: 'a minute',
+  deliveries_per_minute: 'a minute',
 } as const
 const words = {
   requests: 'requests',

@@ -43,7 +43,7 @@ const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'needs' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // Only connections.ts is loose, because another server chooses the names of its parameters.
+  // connections.ts and triggers.ts are loose, because another server chooses the names of its parameters.
   if (declared.def.catchall !== undefined) return declared
   return (route.needs?.subject === 'own' ? declared.extend(organizationQuery.shape) : declared).strict()
 }

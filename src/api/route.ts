@@ -195,6 +195,7 @@ interface AskRoute<
 
 interface PublicRoute<Key extends RouteKey, R extends Responses> extends Described<R> {
   readonly key: Key
+  readonly query?: z.ZodObject
   open(context: Context, services: Mounted, request: Request, response: Response): Promise<Answer | null>
 }
 

@@ -8,6 +8,7 @@ import {
   peoplePath,
   providerPath,
   rulesPath,
+  triggersPath,
   workflowsPath,
 } from '../contract/pages.ts'
 import { seatWords, type ShownSeat } from '../policy/seats.ts'
@@ -60,6 +61,7 @@ const places: readonly Place[] = [
   ['/console/sessions', 'Agents', 'member'],
   [keysPath, 'Keys', 'viewer', 'rare'],
   [rulesPath, 'Rules', 'member', 'rare'],
+  [triggersPath, 'Triggers', 'member', 'rare'],
   [groupsPath, 'Groups', 'admin', 'rare'],
   [peoplePath, 'People', 'owner', 'rare'],
   [providerPath, 'Company sign-in', 'owner', 'rare'],

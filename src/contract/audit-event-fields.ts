@@ -96,6 +96,26 @@ export const slackFields = { member_id: text, service: text, external_id: text }
 
 export const webhookFields = { webhook_id: text, host: text } as const
 
+export const triggerFields = {
+  trigger_id: text,
+  name: text,
+  kind: text,
+  account_id: text,
+  workflow_version: number,
+  untrusted: flag,
+  paused: flag,
+} as const
+
+/** `until` and `count` are for due times in a row. */
+export const firingFields = {
+  trigger_id: text,
+  name: text,
+  reason: text,
+  due_at: text,
+  until: text,
+  count: number,
+} as const
+
 export const serviceAccountFields = { account_id: text, name: text, role: text } as const
 
 export const keyFields = { key_id: text, key_user_id: text, scopes: list } as const

@@ -28,6 +28,7 @@ export const auditEvents = {
       nodes_executed: number,
       nodes_failed: number,
       requested_by: text,
+      trigger_id: text,
     },
   },
   'workflow.refused': {
@@ -389,6 +390,24 @@ export const auditEvents = {
     metadata: { ...fields.webhookFields, reason: text },
   },
   'webhook.deleted': { when: 'A webhook is deleted.', metadata: fields.webhookFields },
+  'trigger.created': { when: 'A trigger of a workflow is saved.', metadata: fields.triggerFields },
+  'trigger.updated': {
+    when: 'A trigger changes, or somebody pauses or resumes it.',
+    metadata: fields.triggerFields,
+  },
+  'trigger.deleted': { when: 'A trigger is deleted.', metadata: fields.triggerFields },
+  'trigger.skipped': {
+    when: 'A due time starts no run: nobody was there, an earlier run has not ended, or the organization is frozen.',
+    metadata: fields.firingFields,
+  },
+  'trigger.failed': {
+    when: 'A due time or a message starts no run, because the run was refused.',
+    metadata: fields.firingFields,
+  },
+  'trigger.paused': {
+    when: 'The service pauses a trigger that has failed ten times in a row.',
+    metadata: fields.firingFields,
+  },
   'member.mails_changed': {
     when: 'A member chooses whether and when they get mails.',
     metadata: { mail: flag, delay_seconds: number, time_zone: text },

@@ -23,6 +23,8 @@ export const idPrefixes = {
   delivery: 'dlv',
   scimToken: 'scim',
   passkey: 'pk',
+  trigger: 'trg',
+  firing: 'fir',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

@@ -28,3 +28,7 @@ export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
 /** The provider with which people sign in, for owners. */
 export const providerPath = '/console/provider'
+/** What starts runs without a person. Each has a page below that of its workflow. */
+export const triggersPath = '/console/triggers'
+export const triggerPath = (workflowId: string, id: string): string =>
+  `/console/workflows/${workflowId}/triggers/${id}`

@@ -24,6 +24,7 @@ export type MailSubject =
   | 'An invitation to Countersign'
   | 'A passkey was added to your account'
   | 'A passkey was removed from your account'
+  | 'A trigger was paused'
   | (string & { readonly [aboutWaiting]: true })
 
 interface WaitingWords {

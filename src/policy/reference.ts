@@ -52,8 +52,11 @@ export const nameForm = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 const first = /^[^\s.[\]{}"']+/
 const next = /\.([^\s.[\]{}"']+)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]|(\[index\])/y
 
+/** Names that stand for a whole value, in place of inputs and steps. */
+export type Roots = ReadonlySet<string>
+
 /** `text` has its braces. `unknown`: it is none, but may be an expression. */
-export function parseReference(text: string): Reference {
+export function parseReference(text: string, roots?: Roots): Reference {
   const expression = text.slice(2, -2).trim()
   const head = first.exec(expression)?.[0]
   if (head === undefined) return { kind: 'unknown', text }
@@ -64,10 +67,13 @@ export function parseReference(text: string): Reference {
     if (match === null) return { kind: 'unknown', text }
     path.push(match[5] === undefined ? (match[1] ?? match[2] ?? match[3] ?? match[4] ?? '') : placeOfItem)
   }
-  return classify(head, path, text)
+  return classify(head, path, text, roots)
 }
 
-export function classify(head: string, path: readonly Segment[], text: string): Reference {
+/** With `roots`, `{{body.id}}` reads the input `body`, and there are neither steps nor declared inputs. */
+export function classify(head: string, path: readonly Segment[], text: string, roots?: Roots): Reference {
+  if (roots !== undefined)
+    return roots.has(head) ? { kind: 'input', name: head, path, text } : { kind: 'unknown', text }
   const whole = path.every((each) => typeof each === 'string') ? [head, ...path].join('.') : head
   if (isBuiltin(whole)) return { kind: whole, text }
   switch (head) {

@@ -1,7 +1,7 @@
 import type { Json } from './types.ts'
 import { parseExpression } from './expressions/parse.ts'
 import { ExpressionError, type Expression } from './expressions/syntax.ts'
-import { parseReference, type Reference } from './reference.ts'
+import { parseReference, type Reference, type Roots } from './reference.ts'
 
 /** What stands in `{{ … }}`. */
 export type Template = Reference | Expression
@@ -16,14 +16,14 @@ export function isTemplate(text: string): boolean {
 const quoted = /\{\{\s*(?:"([^"]*)"|'([^']*)')\s*\}\}/y
 
 /** A `{{` that never closes, or whose content means nothing, becomes an unknown reference. A piece may be empty. */
-export function parseText(text: string): Part[] {
+export function parseText(text: string, roots?: Roots): Part[] {
   const parts: Part[] = []
   let at = 0
   for (;;) {
     const open = text.indexOf('{{', at)
     if (open < 0) break
     if (open > at) parts.push(text.slice(at, open))
-    const { part, end } = parseTemplate(text, open)
+    const { part, end } = parseTemplate(text, open, roots)
     parts.push(part)
     at = end
   }
@@ -32,17 +32,21 @@ export function parseText(text: string): Part[] {
 }
 
 /** What is a reference is no expression: a field may have the name `a-b`. */
-function parseTemplate(text: string, open: number): { readonly part: Part; readonly end: number } {
+function parseTemplate(
+  text: string,
+  open: number,
+  roots?: Roots,
+): { readonly part: Part; readonly end: number } {
   quoted.lastIndex = open
   const literal = quoted.exec(text)
   if (literal !== null) return { part: literal[1] ?? literal[2] ?? '', end: quoted.lastIndex }
   const close = closeOf(text, open + 2)
   if (close >= 0) {
-    const part = parseReference(text.slice(open, close + 2))
+    const part = parseReference(text.slice(open, close + 2), roots)
     if (part.kind !== 'unknown') return { part, end: close + 2 }
   }
   try {
-    const { expression, end } = parseExpression(text, open)
+    const { expression, end } = parseExpression(text, open, roots)
     return { part: expression, end }
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error
@@ -70,11 +74,12 @@ function closeOf(text: string, start: number): number {
 }
 
 /** Also in lists and objects. Names of fields are never templates: `{{` in them is refused at saving. */
-export function templates(value: Json): Template[] {
+export function templates(value: Json, roots?: Roots): Template[] {
   const found: Template[] = []
   const visit = (each: Json): void => {
     if (typeof each === 'string') {
-      if (isTemplate(each)) for (const part of parseText(each)) if (typeof part !== 'string') found.push(part)
+      if (isTemplate(each))
+        for (const part of parseText(each, roots)) if (typeof part !== 'string') found.push(part)
     } else if (typeof each === 'object' && each !== null)
       for (const child of Object.values(each)) visit(child)
   }

@@ -10,6 +10,7 @@ import {
   pathAt,
   TemplateError,
   type Reference,
+  type Roots,
   type WithPath,
 } from './reference.ts'
 import type { Json, JsonObject } from './types.ts'
@@ -70,6 +71,8 @@ export interface Scope {
   /** Only for steps that the templates ask about. */
   readonly state?: ((id: string) => StepState | undefined) | undefined
   readonly builtins: Builtins
+  /** Names that stand for whole values, which are among `inputs`; then there are no steps. */
+  readonly roots?: Roots | undefined
   /** If true, a path that leads to nothing gives null. If absent, such a path is an error. */
   readonly missingIsNull?: boolean | undefined
 }
@@ -126,7 +129,7 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
 
 function resolveText(text: string, path: string, resolving: Resolving): Json {
   const { scope, sources, textBudget, mostText } = resolving
-  const parts = parseText(text)
+  const parts = parseText(text, scope.roots)
   const from = sourcesOf(parts, scope)
   if (from.length > 0) sources.set(path, from)
   const [only] = parts

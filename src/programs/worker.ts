@@ -21,6 +21,8 @@ import { removeSecrets } from '../governance/connections/secret-removals.ts'
 import { webhookSender } from '../governance/webhooks/deliver.ts'
 import { fanOut } from '../governance/webhooks/fan-out.ts'
 import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
+import { removeOldFirings } from '../governance/triggers/firings.ts'
+import { triggerSender } from '../governance/triggers/schedule.ts'
 import { longestWaitsTeller } from '../governance/upkeep/state-metrics.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
@@ -87,6 +89,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     slackSender(context),
     mailSender(context, createMailer(config)),
     webhookSender(context),
+    triggerSender(context, createMailer(config)),
   ])
   context.onOutbox = () => runner.kick('temporal')
   const tasks = [
@@ -125,6 +128,7 @@ function recurringTasks(context: Context, engine: WorkflowEngine, attributes: At
     'planning messages': () => planNotifications(context, planners),
     'writing deliveries to webhooks': () => fanOut(context),
     'removing old deliveries of webhooks': () => removeOldDeliveries(db),
+    'removing old firings of triggers': () => removeOldFirings(db),
     prune: () => prune(db),
     retention: () => removeOldData(context),
     'gathering changes of stored sizes': () => gatherMoves(db),

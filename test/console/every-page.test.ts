@@ -8,6 +8,7 @@ import { inBrowser, openPage } from '../support/chromium.ts'
 import {
   agentSession,
   approvalsOf,
+  aWebhookTrigger,
   fillSignIn,
   heldCall,
   heldRun,
@@ -50,6 +51,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
+  '/console/triggers': [403, 200, 200, 200],
+  '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
   '/console/workflows': [200, 200, 200, 200],
   '/console/workflows/:id/run': [200, 200, 200, 200],
@@ -102,7 +105,7 @@ beforeAll(async () => {
     'GET',
     `/organizations/${server.identities.organization_id}/rules`,
   )
-  const workflows = await server.call(server.identities.users.owner.api_key, 'GET', '/workflows')
+  const trigger = await aWebhookTrigger(server)
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
@@ -110,11 +113,11 @@ beforeAll(async () => {
     keys: owner.body.key_id,
     groups: group.body.id,
     rules: rules.body.data[0].id,
-    workflows: workflows.body.data[0].id,
+    workflows: trigger.body.workflow_id,
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
-    found.set(path, named.replace(':step', 's'))
+    found.set(path, named.replace(':step', 's').replace(':trigger', trigger.body.id))
   }
   const decided = await heldCall(server)
   const { api_key: key } = server.identities.users.admin
@@ -136,9 +139,9 @@ test('the table names every page', () => {
     ['/console/', ...Object.keys(answers).filter((path) => path !== paths.secondFactorPath)].toSorted(),
   )
   const named = [...Object.keys(answers), ...open].map((path) => path.split('?')[0])
-  const published = Object.values(paths).filter(
-    (path) => path !== paths.homePath && path !== paths.assertionPath,
-  )
+  const published = Object.values(paths)
+    .filter((path) => typeof path === 'string')
+    .filter((path) => path !== paths.homePath && path !== paths.assertionPath)
   expect(named).toEqual(expect.arrayContaining(published))
 })
 

@@ -5,7 +5,7 @@ import { decideSteps } from '../../src/calls/runs/effect.ts'
 import { expandStep } from '../../src/calls/runs/items.ts'
 import { recordOutcomes } from '../../src/calls/runs/outcome.ts'
 import { execute } from '../activities/execute.ts'
-import type { TestServer } from '../api/server.ts'
+import type { Answer, TestServer } from '../api/server.ts'
 import { mark, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
 import { openPage } from '../support/chromium.ts'
 
@@ -228,4 +228,20 @@ export async function agentSession(server: TestServer, name = 'Claude Code'): Pr
   await server.call(key, 'POST', '/authorize/observe', finished)
   const found = `/agent-sessions?session_id=${encodeURIComponent(session_id)}`
   return (await server.call(users.admin.api_key, 'GET', found)).body.data[0].id
+}
+
+/** A trigger of a new workflow, which takes messages with a bearer token. */
+export async function aWebhookTrigger({ call, identities }: TestServer): Promise<Answer> {
+  const { owner } = identities.users
+  const accounts = `/organizations/${identities.organization_id}/service-accounts`
+  const account = await call(owner.api_key, 'POST', accounts, { name: 'clerk' })
+  const definition = { inputs: { text: { type: 'string' } }, steps: [step] }
+  const workflow = await call(owner.api_key, 'POST', '/workflows', { name: 'notes', definition })
+  return call(owner.api_key, 'POST', `/workflows/${workflow.body.id}/triggers`, {
+    name: 'orders',
+    service_account: account.body.id,
+    version: 'latest',
+    inputs: { text: '{{ body.text }}' },
+    webhook: { verify: 'bearer' },
+  })
 }

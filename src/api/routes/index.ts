@@ -19,6 +19,7 @@ import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
 import { scimRoutes, signInRoutes } from './sign-in.ts'
 import { serviceAccountRoutes } from './service-accounts.ts'
 import { toolRoutes } from './tools.ts'
+import { triggerRoutes } from './triggers.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { registryRoutes, workflowRoutes } from './workflows.ts'
 
@@ -54,6 +55,7 @@ const all = [
   ...scimRoutes,
   ...serviceAccountRoutes,
   ...webhookRoutes,
+  ...triggerRoutes,
   ...integrationRoutes,
   getHealth,
   getSecretsHealth,

@@ -1,4 +1,12 @@
-import { homePath, providerPath, rulesPath, startPath, workflowsPath } from '../../contract/pages.ts'
+import {
+  homePath,
+  providerPath,
+  rulesPath,
+  startPath,
+  triggerPath,
+  triggersPath,
+  workflowsPath,
+} from '../../contract/pages.ts'
 import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
@@ -15,6 +23,8 @@ import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
 import { startPage, startRun } from './start.tsx'
+import { changeTrigger, triggerPage } from './trigger.tsx'
+import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
 import { workflowsPage } from './workflows.tsx'
 
@@ -102,6 +112,16 @@ export const pages: readonly PageRoute[] = [
   },
   { path: workflowsPath, get: (visit) => workflowsPage(visit) },
   { path: startPath, get: (visit) => startPage(visit), post: (visit, form) => startRun(visit, form) },
+  {
+    path: triggersPath,
+    get: (visit) => triggersPage(visit),
+    post: (visit, form) => createTrigger(visit, form),
+  },
+  {
+    path: triggerPath(':id', ':trigger'),
+    get: (visit) => triggerPage(visit),
+    post: (visit, form) => changeTrigger(visit, form),
+  },
 ]
 
 export const files: readonly PageRoute[] = [

@@ -1,7 +1,7 @@
 import { countRows, recountFunction, type CountedTable } from './count-rows.ts'
 import { countedTables } from './0001-baseline/storage.ts'
 
-const counted: CountedTable = {
+export const countedVersions: CountedTable = {
   name: 'policy_versions',
   bytes: '512 + octet_length(t.object_id) + coalesce(octet_length(t.body::text), 0)',
 }
@@ -26,8 +26,8 @@ create table policy_versions (
 comment on table policy_versions is 'what each change of a rule, label rule or tool policy left';
 create index policy_versions_deleted on policy_versions (organization_id, created_at) where change = 'deleted';
 
-${countRows(counted)}
-${recountFunction([...countedTables, counted])}
+${countRows(countedVersions)}
+${recountFunction([...countedTables, countedVersions])}
 
 insert into policy_versions (organization_id, kind, object_id, version, change, body, created_by, created_at)
   select organization_id, 'rule', id, 1, 'created', body, created_by, updated_at from rules

@@ -76,6 +76,8 @@ const changeable = [
   'scim_users',
   'removed_members',
   'scim_groups',
+  'triggers',
+  'trigger_firings',
 ]
 const deletable = [
   'run_events',
@@ -124,6 +126,8 @@ const deletable = [
   'scim_users',
   'removed_members',
   'scim_groups',
+  'triggers',
+  'trigger_firings',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

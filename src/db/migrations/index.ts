@@ -16,6 +16,7 @@ import { scimGroups } from './0015-scim-groups.ts'
 import { saml } from './0016-saml.ts'
 import { versionApprovals } from './0017-version-approvals.ts'
 import { slugs } from './0018-slugs.ts'
+import { triggers } from './0019-triggers.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -40,6 +41,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0016-saml', sql: saml },
   { name: '0017-version-approvals', sql: versionApprovals },
   { name: '0018-slugs', sql: slugs },
+  { name: '0019-triggers', sql: triggers },
 ]
 
 export interface Migration {

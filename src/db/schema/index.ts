@@ -9,6 +9,7 @@ import type { PlumbingTables } from './plumbing.ts'
 import type { PolicyTables } from './policy.ts'
 import type { RunsTables } from './runs.ts'
 import type { SignInTables } from './sign-in.ts'
+import type { TriggersTables } from './triggers.ts'
 import type { WebhooksTables } from './webhooks.ts'
 import type { WorkflowsTables } from './workflows.ts'
 
@@ -24,6 +25,7 @@ export interface Database
     PolicyTables,
     RunsTables,
     SignInTables,
+    TriggersTables,
     WebhooksTables,
     WorkflowsTables {}
 

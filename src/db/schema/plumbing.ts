@@ -1,7 +1,7 @@
 import type { ColumnType, Generated } from 'kysely'
 
 export interface LanesTable {
-  kind: 'temporal' | 'slack' | 'mail' | 'webhook' | 'clock'
+  kind: 'temporal' | 'slack' | 'mail' | 'webhook' | 'clock' | 'trigger'
   id: Generated<string>
   organization_id: Generated<string | null>
   /** What Temporal must be told; null for other kinds. */
@@ -50,6 +50,7 @@ export interface RequestWindowsTable {
     | 'authorize_per_minute'
     | 'agent_reports_per_minute'
     | 'quota_changes_per_minute'
+    | 'deliveries_per_minute'
   started_at: Date
   taken: number
 }

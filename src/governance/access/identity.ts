@@ -21,6 +21,8 @@ export interface Sender {
   readonly boundTo: string | null
   /** Who made the key of a service account. Like an author, they do not decide what it asks for. */
   readonly keyMadeBy?: string | null
+  /** In place of a key and a session, a trigger acts for a service account (src/governance/triggers). */
+  readonly trigger?: { readonly id: string; readonly armedBy: readonly string[] }
 }
 
 /**

@@ -179,19 +179,28 @@ async function presentCaller(
 /** A sign-in with a provider lasts so long, so that roles that are taken away there end here. */
 export const providerSessionHours = 12
 
-/** SQL: whether the sender's key or sign-in session is still valid. */
-const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
+/** SQL: whether the sender's key or sign-in session is still valid, or its trigger active. */
+const validity = ({ keyId, sessionId, userId, trigger }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
   or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
-             and expires_at > clock_timestamp() and ${isFresh}))`
+             and expires_at > clock_timestamp() and ${isFresh}) or ${isActive(userId, trigger)})`
+
+/** SQL: whether the trigger still acts for the service account. */
+const isActive = (userId: string, trigger: Sender['trigger']) => sql<boolean>`exists (select from triggers
+  where id = ${trigger?.id ?? null} and service_account = ${userId} and paused_reason is null)`
 
 /** SQL: a session of a provider is not too old. */
 const isFresh = sql<boolean>`(provider_organization is null
   or created_at > clock_timestamp() - make_interval(hours => ${providerSessionHours}))`
 
-const ended = ({ keyId }: Sender): DomainError =>
-  new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)
+const ended = ({ keyId, trigger }: Sender): DomainError =>
+  trigger === undefined
+    ? new DomainError(
+        'unauthenticated',
+        `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`,
+      )
+    : new DomainError('conflict', 'the trigger is paused: an admin resumes it')
 
 /** Returns the denial that every call for a person with this role gets; null if the role may make calls. */
 export function refusalOfRole(source: CallSource, role: Role): Decided | null {

@@ -26,10 +26,21 @@ const withFactor: readonly unknown[] = [
 export const isWithFactor = (openedWith: unknown): boolean => withFactor.includes(openedWith)
 
 /** SQL: whether a second factor opened the session or confirmed the key. */
-export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 'sessionId'>) => sql<boolean>`(
+export const isBackedByFactor = ({
+  keyId,
+  sessionId,
+  trigger,
+}: Pick<Sender, 'keyId' | 'sessionId' | 'trigger'>) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and factor_confirmed_at is not null)
   or exists (select from auth_sessions where id = ${sessionId}
-             and opened_with in (${sql.join(withFactor.map((each) => sql.lit(each)))})))`
+             and opened_with in (${sql.join(withFactor.map((each) => sql.lit(each)))}))
+  ${ofTrigger(trigger, 'and with_factor')})`
+
+/** SQL: or it is this trigger. */
+const ofTrigger = (trigger: Sender['trigger'], more = '') =>
+  trigger === undefined
+    ? sql``
+    : sql`or exists (select from triggers where id = ${trigger.id} ${sql.raw(more)})`
 
 const isService = sql<boolean>`exists (select from service_accounts where id = u.id)`
 
@@ -53,14 +64,14 @@ export type MissingFactor = 'provider' | 'at_provider' | 'person' | 'sender'
 /**
  * SQL for the organization `o`, the user `u` and the membership `m`; null if nothing is lacking. `always`: even if the
  * organization requires no second factor. An owner keeps one way past the provider, a second factor or a passkey. A key of
- * a service account needs the factor of the owner who made or confirmed it.
+ * a service account needs the factor of the owner who made or confirmed it, and a trigger that of who armed it last.
  */
 export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
   const { keyId, sessionId, boundTo } = sender
   // A key of another organization may be made with a password at any time.
   const passes =
     sessionId === null
-      ? sql`exists (select from api_keys where id = ${keyId} and organization_id = o.id)`
+      ? sql`(exists (select from api_keys where id = ${keyId} and organization_id = o.id) ${ofTrigger(sender.trigger)})`
       : sql`(m.role = 'owner' and ${hasFactor(sender)})`
   const passesProvider = boundTo !== null ? sql.lit(true) : sql`(not ${requiresProvider} or ${passes})`
   const atProvider = sessionId !== null && boundTo !== null
@@ -75,11 +86,12 @@ export function requireFactor(
   config: Config,
   needs: { readonly scope: string | null; readonly factor?: boolean },
   missing: MissingFactor | null,
-  { keyId }: Pick<Sender, 'keyId'>,
+  { keyId, trigger }: Pick<Sender, 'keyId' | 'trigger'>,
 ): void {
   if (needs.factor === true && keyId !== null) throw refusal(config, toSignIn)
   // Agents only ask for decisions, which can only restrict them. So they need no second factor (docs/decisions/0072).
   if (missing === null || needs.scope === 'agents:authorize') return
+  if (trigger !== undefined) throw refusal(config, toArm)
   if (missing === 'provider') throw providerRefusal(config, keyId === null ? toProvider : toOwnKey)
   throw refusal(
     config,
@@ -112,6 +124,8 @@ const toStepUp =
   'a second factor is required, and this session was opened without one: send a code to `POST /api/auth/two-factor/verify-totp`, or sign in again with a code or a passkey'
 const toConfirm =
   'a second factor is required, and this key was made without one: confirm it with `POST /api-keys/{id}/confirm`, signed in with your second factor'
+const toArm =
+  'a second factor is required, and this trigger was armed without one: resume it, signed in with your second factor'
 const toAskProvider =
   'a second factor is required, and your company’s provider did not say that it asked for one: ask an owner to set this up at the provider, or to set `checks_factor` if it always asks'
 const toProvider =

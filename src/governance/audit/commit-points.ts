@@ -43,6 +43,8 @@ export const commitPoints = {
     'before: the final dot has not left, and the mail is sent again when its lease ends; after: it may have left, and is never sent again',
   'mail.sent':
     'before: the mail has arrived, and is listed as one whose outcome is unknown; after: it is listed as sent',
+  'trigger.plan':
+    'before: the due time has not moved, and the next turn plans it; after: its firing waits, and becomes one run',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

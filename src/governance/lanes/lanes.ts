@@ -50,6 +50,14 @@ export const laneKinds = {
     inBatches: false,
     pause: { first: 5, most: 600 },
   },
+  /** A trigger. Its rows say what has fired, so a second turn starts nothing twice. */
+  trigger: {
+    atOnce: 40,
+    ofOrganization: 20,
+    leaseSeconds: 10,
+    inBatches: true,
+    pause: { first: 2, most: 300 },
+  },
   /** A recurring task. */
   clock: {
     atOnce: 40,
@@ -77,6 +85,7 @@ export const clock = {
   'counting stored sizes': 60,
   'naming what waits longest': 60,
   'removing old deliveries of webhooks': 300,
+  'removing old firings of triggers': 300,
   prune: 600,
   retention: 600,
   'forgetting old keys and sign-ins': 3_600,

@@ -6,7 +6,7 @@ import type { RequestWindowsTable } from '../../db/schema/plumbing.ts'
 import type { Metrics } from '../../shared/metrics.ts'
 import type { SparseLog } from '../../shared/log.ts'
 
-export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
+export type Kind = 'requests' | 'authorize' | 'reports' | 'quota' | 'deliveries'
 
 export interface Taken {
   readonly allowed: boolean
@@ -49,9 +49,14 @@ const buckets: Readonly<Record<Kind, readonly Bucket[]>> = {
   authorize: ['authorize_per_minute'],
   reports: ['agent_reports_per_minute'],
   quota: ['quota_changes_per_minute'],
+  deliveries: ['deliveries_per_minute'],
 }
+/** To one trigger, by whose id they are counted. */
+export const deliveriesPerMinute = 600
+
 function limitOf(limits: Limits, bucket: Bucket): number {
   if (bucket === 'quota_changes_per_minute') return 30
+  if (bucket === 'deliveries_per_minute') return deliveriesPerMinute
   return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 }
 /** Above this number, blocks of past windows are dropped. */
@@ -157,6 +162,7 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
   authorize_per_minute: 'minute',
   agent_reports_per_minute: 'minute',
   quota_changes_per_minute: 'minute',
+  deliveries_per_minute: 'minute',
 }
 /**
  * A block is the window's remaining requests divided by this number: it gets smaller towards the limit, so that few are

@@ -33,6 +33,9 @@ export const connectionBinding = (organizationId: string, connectionId: string, 
 export const webhookBinding = (organizationId: string, webhookId: string, version: string): string =>
   JSON.stringify(['webhook', organizationId, webhookId, version])
 
+export const triggerBinding = (organizationId: string, triggerId: string, version: string): string =>
+  JSON.stringify(['trigger', organizationId, triggerId, version])
+
 export const providerBinding = (organizationId: string, version: string): string =>
   JSON.stringify(['sign-in-provider', organizationId, version])
 

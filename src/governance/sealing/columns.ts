@@ -14,6 +14,7 @@ import {
   providerBinding,
   resultBinding,
   stateBinding,
+  triggerBinding,
   verifierBinding,
   webhookBinding,
 } from './bindings.ts'
@@ -133,6 +134,13 @@ export const sealedColumns: readonly SealedColumn[] = [
     also: ['organization_id', 'target_version'],
     binding: (row) =>
       webhookBinding(text(row, 'organization_id'), text(row, 'id'), text(row, 'target_version')),
+  },
+  {
+    table: 'triggers',
+    column: 'sealed',
+    also: ['organization_id', 'sealed_version'],
+    binding: (row) =>
+      triggerBinding(text(row, 'organization_id'), text(row, 'id'), text(row, 'sealed_version')),
   },
   ofIdempotency('response_body', 'answer'),
   ofIdempotency('made', 'made'),

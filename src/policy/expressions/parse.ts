@@ -1,4 +1,12 @@
-import { classify, nameForm, placeOfItem, reservedWords, type Reference, type Segment } from '../reference.ts'
+import {
+  classify,
+  nameForm,
+  placeOfItem,
+  reservedWords,
+  type Reference,
+  type Roots,
+  type Segment,
+} from '../reference.ts'
 import { nearestNames } from '../tool-names.ts'
 import { shapes, type Shape } from './functions.ts'
 import { ExpressionError, precedence, type BinaryOperator, type Expression, type Node } from './syntax.ts'
@@ -38,8 +46,9 @@ const notVariables: ReadonlySet<string> = new Set([
 export function parseExpression(
   text: string,
   open: number,
+  roots?: Roots,
 ): { readonly expression: Expression; readonly end: number } {
-  const parser = new Parser(text, open + 2)
+  const parser = new Parser(text, open + 2, roots)
   const node = parser.whole()
   return {
     expression: {
@@ -57,12 +66,14 @@ class Parser {
   readonly references: Reference[] = []
   readonly #text: string
   readonly #begin: number
+  readonly #roots: Roots | undefined
   readonly #variables: string[] = []
   #depth = 0
   #operations = 0
 
-  constructor(text: string, at: number) {
+  constructor(text: string, at: number, roots?: Roots) {
     this.#text = text
+    this.#roots = roots
     this.#begin = at
     this.at = at
   }
@@ -178,7 +189,7 @@ class Parser {
       path.push(segment)
     }
     const written = this.#text.slice(begin, this.at)
-    const reference = classify(head, path, `{{${written}}}`)
+    const reference = classify(head, path, `{{${written}}}`, this.#roots)
     if (reference.kind === 'unknown') throw this.#unknownName(head, written, begin)
     this.references.push(reference)
     return { is: 'reference', reference }

@@ -77,6 +77,8 @@ const aProviderOf = (status: number): ValidRequest =>
   })
 const aWebhookOf = (status: number, body?: object): ValidRequest =>
   aboutA('webhook')(status, (world) => world.webhook(), body)
+const aTriggerOf = (status: number, body?: object): ValidRequest =>
+  of(status, async (world) => ({ ids: await world.trigger(), body }))
 /** A rule that matches nothing, with a unique name. */
 const rule = (kind: 'rules' | 'label-rules') => ({
   ...(kind === 'rules' ? aRule : aLabelRule),
@@ -293,6 +295,17 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     await world.withoutWebhooks()
     return { body: aWebhook }
   }),
+  'POST /workflows/{id}/triggers': of(201, async (world) => ({
+    ids: { id: await world.workflow() },
+    body: await world.aTrigger(),
+  })),
+  'GET /workflows/{id}/triggers': aboutWorkflow(200),
+  'GET /triggers': of(200),
+  'GET /workflows/{id}/triggers/{trigger}': aTriggerOf(200),
+  'PATCH /workflows/{id}/triggers/{trigger}': aTriggerOf(200, { name: 'another' }),
+  'DELETE /workflows/{id}/triggers/{trigger}': aTriggerOf(204),
+  'POST /workflows/{id}/triggers/{trigger}/test': aTriggerOf(200, {}),
+  'GET /workflows/{id}/triggers/{trigger}/firings': aTriggerOf(200),
   'GET /organizations/{id}/webhooks': of(200),
   'GET /organizations/{id}/webhooks/{webhook}': aWebhookOf(200),
   'PATCH /organizations/{id}/webhooks/{webhook}': aWebhookOf(200, { active: false }),

@@ -70,6 +70,26 @@ export class World {
     return (await this.send(by, 'POST', '/workflows', { name: 'W', definition: oneStep }))['id'] as string
   }
 
+  /** The body of a schedule that is due in a month. One account is enough for all. */
+  async aTrigger(): Promise<object> {
+    const { rows } = await this.server.context.pool.query<{ id: string }>(
+      `select id from service_accounts join memberships m on user_id = id
+       where m.organization_id = $1 and role = 'member' limit 1`,
+      [this.organizationId],
+    )
+    const account = rows[0]?.id ?? (await this.serviceAccount())
+    return { name: 'T', service_account: account, version: 'latest', schedule: { every_seconds: 2_678_400 } }
+  }
+
+  /** A trigger, of a new workflow if none is given. */
+  async trigger(workflow?: string, more: object = {}): Promise<{ id: string; trigger: string }> {
+    const id = workflow ?? (await this.workflow())
+    return {
+      id,
+      trigger: await this.make(`/workflows/${id}/triggers`, { ...(await this.aTrigger()), ...more }),
+    }
+  }
+
   /** A workflow that the sender made. It is written by the owner, because a viewer cannot create one. */
   async ownWorkflow(): Promise<string> {
     const id = await this.workflow()

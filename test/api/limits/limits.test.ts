@@ -67,6 +67,7 @@ describe('over `storage_mb` every route', () => {
     'POST /organizations/{id}/role-policy-overrides',
     'POST /tools/{name}/connect',
     'POST /files',
+    'POST /workflows/{id}/triggers',
     'POST /organizations/{id}/webhooks',
     'POST /organizations/{id}/webhooks/{webhook}/test',
   ]

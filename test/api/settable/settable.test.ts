@@ -11,6 +11,7 @@ import * as people from './people.ts'
 import { labelRuleProofs, overrideProofs, policyProofs, ruleProofs } from './rules.ts'
 import * as services from './services.ts'
 import { providerProofs, scimTokenProofs } from './sign-in.ts'
+import { triggerProofs } from './triggers.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
@@ -47,6 +48,8 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /organizations/{id}/webhooks': services.webhookProofs,
   'PATCH /organizations/{id}/webhooks/{webhook}': services.webhookProofs,
   'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': services.rotationProofs,
+  'POST /workflows/{id}/triggers': triggerProofs,
+  'PATCH /workflows/{id}/triggers/{trigger}': triggerProofs,
   'POST /tools/{name}/connect': services.connectionProofs,
   'PATCH /connections/{id}': services.connectionProofs,
   'PUT /me/notifications': people.mailPreferenceProofs,
@@ -84,6 +87,7 @@ const acts: readonly RouteKey[] = [
   ...(['rules/{rule}', 'label-rules/{rule}', 'tool-policies/{tool}'] as const).map(
     (object) => `POST /organizations/{id}/${object}/versions/{version}/restore` as const,
   ),
+  'POST /workflows/{id}/triggers/{trigger}/test',
   'POST /organizations/{id}/webhooks/{webhook}/test',
   'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]

@@ -121,6 +121,14 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'GET /scopes': 'nothing',
   'POST /organizations': 'sent',
   'POST /invitations/accept': 'sent',
+  'POST /workflows/{id}/triggers': 'sent',
+  'GET /workflows/{id}/triggers': 'nothing',
+  'GET /triggers': 'nothing',
+  'GET /workflows/{id}/triggers/{trigger}': 'nothing',
+  'PATCH /workflows/{id}/triggers/{trigger}': 'sent',
+  'DELETE /workflows/{id}/triggers/{trigger}': 'nothing',
+  'POST /workflows/{id}/triggers/{trigger}/test': 'sent',
+  'GET /workflows/{id}/triggers/{trigger}/firings': 'nothing',
   'GET /organizations/{id}/members': 'nothing',
   'GET /organizations/{id}/sign-in': 'nothing',
   'POST /organizations/{id}/scim-tokens': 'sent',
@@ -384,6 +392,7 @@ describe('routes without values', () => {
     if (path.startsWith('/runs/{id}')) return runs.map((id) => ({ ids: { id } }))
     if (path.startsWith('/agent-sessions/{id}')) return [{ ids: { id: planted.sessionId } }]
     if (path.startsWith('/authorize/approvals/{id}')) return [{ ids: { id: planted.agentApproval.id } }]
+    if (path.startsWith('/workflows/{id}/triggers/')) return [{}]
     if (path.startsWith('/workflows/{id}')) return [{ ids: { id: planted.workflowId, version: '1' } }]
     if (path.startsWith('/files/{id}')) return [{ ids: { id: planted.fileId } }]
     return [{}]

@@ -66,6 +66,33 @@ export function besideRuns(kills: Kills): void {
     },
   )
 
+  test.each(both('trigger.plan'))('%s: a due time starts one run', async (fault) => {
+    const { owner, faults, query } = kills.home
+    const accounts = `/organizations/${owner.bootstrap.organization_id}/service-accounts`
+    const { id: account } = await owner.good<{ id: string }>('POST', accounts, { name: fault })
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    const { id: workflow } = await owner.good<{ id: string }>('POST', '/workflows', {
+      name: fault,
+      definition,
+    })
+    const all = `/workflows/${workflow}/triggers`
+    let made!: Promise<{ id: string }>
+    await faults.at(fault, () => {
+      const schedule = { every_seconds: 10, overlap: 'allow' }
+      made = owner.good('POST', all, { name: 't', service_account: account, version: 'latest', schedule })
+    })
+    const path = `${all}/${(await made).id}`
+    await query('update lanes set leased_until = now() where leased_until is not null')
+    const firings = async () =>
+      (await owner.good<{ data: { state: string; due_at: string }[] }>('GET', `${path}/firings`)).data
+    await until('it has fired', async () => (await firings()).some(({ state }) => state === 'started'))
+    await owner.call('PATCH', path, { paused: true })
+    const started = (await firings()).filter(({ state }) => state === 'started')
+    expect(new Set(started.map(({ due_at: due }) => due)).size).toBe(started.length)
+    const runs = await query('select 1 from runs where workflow_id = $1', [workflow])
+    expect(runs).toHaveLength(started.length)
+  })
+
   test.each(both('webhook.fan_out', 'webhook.record'))(
     '%s: the message arrives, and a repetition has its id',
     async (fault) => {

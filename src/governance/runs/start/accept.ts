@@ -49,6 +49,16 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly idempotencyKey?: string | undefined
   /** Marked in the accepting transaction, so a repetition gets this run even if it would now be refused. */
   readonly once?: Once | null | undefined
+  /** What starts the run in place of a person. */
+  readonly firing?: Firing | undefined
+}
+
+/** Both are called under the lock, in the accepting transaction. */
+export interface Firing {
+  /** The run that it has started already, or null. Throws if it must start none. */
+  earlierRun(tx: ChainTx): Promise<string | null>
+  /** `denied`: why there is no run. */
+  keep(tx: ChainTx, runId: string, denied: DomainError | null): Promise<void>
 }
 
 interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
@@ -89,14 +99,19 @@ export async function acceptRun(context: ChangingRuns, request: AcceptRequest): 
     frozen,
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
   }
+  let earlier: string | null = null
   try {
     const denied = await runAs(context, caller, 'run.accept', async (tx, now) => {
       if (prepared.refersToRuns && !covers((await now()).scopes, 'runs:read'))
         refuseReferences(prepared.given)
-      return acceptUnderLock(context, tx, prepared, now)
+      earlier = (await request.firing?.earlierRun(tx)) ?? null
+      if (earlier !== null) return null
+      const refused = await acceptUnderLock(context, tx, prepared, now)
+      await request.firing?.keep(tx, runId, refused)
+      return refused
     })
     if (denied !== null) throw denied
-    return { runId: prepared.runId }
+    return { runId: earlier ?? runId }
   } catch (error) {
     if (error instanceof RunExists || violates(error, 'runs_idempotency'))
       return { runId: await earlierRun(context.db, prepared) }
@@ -173,12 +188,15 @@ async function acceptUnderLock(
       workflow_version: request.versionNumber,
       risk: risk.level,
       risk_reasons: [...risk.reasons],
+      ...triggerOf(request.caller),
     },
   })
   await noteUse(tx, request.files ?? [])
   await request.once?.markActed(tx.trx, { runId: request.runId })
   return null
 }
+
+const triggerOf = ({ trigger }: Caller) => (trigger === undefined ? {} : { trigger_id: trigger.id })
 
 function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued' | 'taken' | null): void {
   const { trx } = tx
@@ -227,11 +245,12 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
 const readersOf = ({ policy }: ChainTx, { definition: { readers = [] } }: FrozenVersion): string[] =>
   readers.flatMap((name) => policy.groups.get(name) ?? [])
 
-/** Who made the key of a service account counts too: they could start what they may not decide. */
-const authorIds = ({ frozen, caller: { keyMadeBy } }: Prepared): string[] => [
+/** Who made the key of a service account or armed a trigger counts too: they could start what they may not decide. */
+const authorIds = ({ frozen, caller: { keyMadeBy, trigger } }: Prepared): string[] => [
   ...new Set([
     ...frozen.authors.map(({ user_id }) => user_id),
     ...(typeof keyMadeBy === 'string' ? [keyMadeBy] : []),
+    ...(trigger?.armedBy ?? []),
   ]),
 ]
 

@@ -1,0 +1,181 @@
+import { triggerPath, triggersPath } from '../../contract/pages.ts'
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { Confirm } from '../parts/form.tsx'
+import { PostForm } from '../parts/layout.tsx'
+import { Empty, Pager, Table } from '../parts/list.tsx'
+import { Badge, type Tone } from '../parts/state.tsx'
+import { Time } from '../parts/time.tsx'
+import { Facts } from '../parts/values.tsx'
+import { nothingDone } from '../parts/waiting.tsx'
+import { Alert, Message, Words } from '../parts/words.tsx'
+import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { mayArm, secretPage, TriggerState, whenWords, type Trigger } from './triggers.tsx'
+
+/* One trigger: what it starts, pause and resume, and its firings. */
+
+type Firing = AnswerOf<'GET /workflows/{id}/triggers/{trigger}/firings'>['data'][number]
+
+const namedBy = ({ params }: PersonsVisit) => ({ id: params['id'] ?? '', trigger: params['trigger'] ?? '' })
+
+/** `GET /console/workflows/{id}/triggers/{trigger}` */
+export async function triggerPage(visit: PersonsVisit, problem: Problem | null = null): Promise<Shown> {
+  const params = namedBy(visit)
+  const cursor = visit.query.get('cursor') ?? undefined
+  const found = await visit.api.call('GET /workflows/{id}/triggers/{trigger}', { params })
+  if (!found.ok) return problemPage(found, visit.place)
+  const firings = await visit.api.call('GET /workflows/{id}/triggers/{trigger}/firings', {
+    params,
+    query: { limit: '20', ...(cursor === undefined ? {} : { cursor }) },
+  })
+  if (!firings.ok) return problemPage(firings, visit.place)
+  const trigger = found.body
+  const path = triggerPath(trigger.workflow_id, trigger.id)
+  const { data, next_cursor: next } = firings.body
+  return {
+    status: problem?.status ?? 200,
+    title: 'Trigger',
+    main: (
+      <article class="page">
+        <p>
+          <a href={triggersPath}>Triggers</a>
+        </p>
+        <header class="headline">
+          <h1>
+            <Words text={trigger.name} />
+          </h1>
+          <p>
+            <TriggerState paused={trigger.paused} />
+          </p>
+          {trigger.paused_reason === null ? null : (
+            <p>
+              <Message text={trigger.paused_reason} />
+            </p>
+          )}
+        </header>
+        <Alert message={problem?.message ?? null} />
+        <Facts facts={factsOf(trigger, visit.now)} />
+        {mayArm(visit) ? <Changes trigger={trigger} token={visit.token} path={path} /> : null}
+        <h2>Firings</h2>
+        {data.length === 0 ? (
+          <Empty title="It has not fired yet.">
+            A firing is listed here with its run, or with the reason why there is none.
+          </Empty>
+        ) : (
+          <Table
+            label="Firings"
+            head={['When', 'State', 'Run', 'Reason']}
+            rows={data.map((firing) => rowOf(firing, visit.now))}
+          />
+        )}
+        <Pager
+          path={path}
+          chosen={{ cursor }}
+          cursor="cursor"
+          next={next}
+          words={{ first: 'Newest firings', next: 'Older firings' }}
+        />
+      </article>
+    ),
+  }
+}
+
+function factsOf(trigger: Trigger, now: Date) {
+  const { schedule, webhook, inputs, untrusted } = trigger
+  const next = schedule === null || trigger.paused ? null : <Time at={schedule.next_due_at} now={now} />
+  return [
+    ['When', whenWords(trigger)],
+    ['Next', next],
+    ['Address', webhook === null ? null : <code class="whole">{webhook.url}</code>],
+    ['Version', String(trigger.version)],
+    ['Service account', <code>{trigger.service_account}</code>],
+    [untrusted ? 'Inputs, untrusted' : 'Inputs', <Words text={JSON.stringify(inputs)} most={2_000} />],
+  ] as const
+}
+
+function Changes({ trigger, token, path }: { trigger: Trigger; token: string; path: string }) {
+  return (
+    <div class="buttons">
+      <PostForm action={path} token={token}>
+        {trigger.paused ? (
+          <button name="action" value="resume">
+            Resume
+          </button>
+        ) : (
+          <button name="action" value="pause">
+            Pause
+          </button>
+        )}
+      </PostForm>
+      {trigger.webhook === null || trigger.webhook.verify === 'slack' ? null : (
+        <Confirm
+          action={path}
+          token={token}
+          value="secret"
+          open="New secret …"
+          explanation="Messages with the old secret are refused at once."
+          sure="Make a new secret"
+        />
+      )}
+      <Confirm
+        action={path}
+        token={token}
+        value="delete"
+        open="Delete …"
+        explanation="It starts nothing any more, and its list of firings is gone. Its runs go on."
+        sure="Delete the trigger"
+      />
+    </div>
+  )
+}
+
+const tones: Readonly<Record<Firing['state'], readonly [Tone, string]>> = {
+  waiting: ['wait', 'Waiting'],
+  started: ['good', 'Started'],
+  skipped: ['off', 'Skipped'],
+  failed: ['bad', 'Failed'],
+}
+
+function rowOf(firing: Firing, now: Date) {
+  const [tone, word] = tones[firing.state]
+  return [
+    <Time at={firing.due_at ?? firing.created_at} now={now} />,
+    <Badge tone={tone} word={word} />,
+    firing.run_id === null ? '–' : <a href={`/console/runs/${firing.run_id}`}>Open the run</a>,
+    firing.reason === null ? '–' : <Message text={firing.reason} />,
+  ]
+}
+
+/** `POST /console/workflows/{id}/triggers/{trigger}` */
+export async function changeTrigger(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const params = namedBy(visit)
+  const action = form.get('action')
+  const changed = await act(visit, params, action)
+  if (!changed.ok) return triggerPage(visit, changed)
+  const { secret, webhook } = (changed.body ?? {}) as Partial<
+    AnswerOf<'PATCH /workflows/{id}/triggers/{trigger}'>
+  >
+  const path = triggerPath(params.id, params.trigger)
+  if (secret && webhook) return secretPage({ path, secret, url: webhook.url })
+  return { redirect: action === 'delete' ? triggersPath : path }
+}
+
+function act(
+  { api }: PersonsVisit,
+  params: { readonly id: string; readonly trigger: string },
+  action: string | null,
+): Promise<Result<unknown>> {
+  const change = (body: object) => api.call('PATCH /workflows/{id}/triggers/{trigger}', { params, body })
+  switch (action) {
+    case 'pause':
+      return change({ paused: true })
+    case 'resume':
+      return change({ paused: false })
+    case 'secret':
+      return change({ new_secret: true })
+    case 'delete':
+      return api.call('DELETE /workflows/{id}/triggers/{trigger}', { params })
+    default:
+      return Promise.resolve(nothingDone)
+  }
+}

@@ -1,0 +1,73 @@
+import { isObject, type Issue } from '../../contract/json.ts'
+import { builtinsOf } from '../../policy/builtins.ts'
+import { operatorHint } from '../../policy/reference.ts'
+import { templates } from '../../policy/template-syntax.ts'
+import { resolve, TemplateError } from '../../policy/templates.ts'
+import type { Json, JsonObject, Label } from '../../policy/types.ts'
+import { DomainError } from '../errors.ts'
+import type { TriggerRow } from './trigger-view.ts'
+
+/* The inputs of a trigger are written with expressions over what has arrived, and become the inputs of the run. */
+
+/** What expressions can read, by the kind of trigger. */
+const roots: Readonly<Record<TriggerRow['kind'], ReadonlySet<string>>> = {
+  schedule: new Set(['due_at']),
+  webhook: new Set(['body', 'headers', 'query']),
+}
+
+/** What is certainly wrong with the inputs, before anything has arrived. */
+export function inputIssues(kind: TriggerRow['kind'], inputs: JsonObject): Issue[] {
+  const names = [...roots[kind]].map((name) => `\`${name}\``).join(', ')
+  return Object.entries(inputs).flatMap(([name, value]) => {
+    const path = `inputs.${name}`
+    if (refersToRun(value)) return [{ path, message: noReference }]
+    const wrong = templates(value, roots[kind]).find((template) => template.kind === 'unknown')
+    if (wrong === undefined) return []
+    const why =
+      wrong.kind === 'unknown' && wrong.why !== undefined ? `: ${wrong.why}` : operatorHint(wrong.text)
+    return [{ path, message: `\`${wrong.text}\` cannot be read: an expression here reads ${names}${why}` }]
+  })
+}
+
+const noReference =
+  'a trigger cannot refer to the output of a run (`from_run`): read it in a step of the workflow'
+
+/** A message from outside must not choose an earlier run whose output the service account may read. */
+const refersToRun = (value: Json): boolean => isObject(value) && Object.hasOwn(value, 'from_run')
+
+/** Expressions here cannot read them: there is no run yet. */
+const builtins = builtinsOf({
+  id: '',
+  requesterEmail: '',
+  workflowName: '',
+  startedAt: new Date(0),
+  timeZone: 'UTC',
+})
+
+/** Throws `validation_error`. The messages contain no value. */
+export function inputsFor(kind: TriggerRow['kind'], inputs: JsonObject, arrived: JsonObject): JsonObject {
+  const issues: Issue[] = []
+  const scope = { inputs: arrived, roots: roots[kind], step: () => undefined, builtins }
+  const found = Object.entries(inputs).map(([name, value]) => {
+    try {
+      const { value: resolved } = resolve(value, scope)
+      if (refersToRun(resolved)) issues.push({ path: `inputs.${name}`, message: noReference })
+      return [name, resolved] as const
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error
+      issues.push({ path: `inputs.${name}`, message: error.message })
+      return [name, null] as const
+    }
+  })
+  const [first] = issues
+  if (first !== undefined)
+    throw new DomainError('validation_error', `${first.path}: ${first.message}`.slice(0, 500), issues)
+  return Object.fromEntries(found)
+}
+
+/** What a run's inputs carry. */
+export const labelsFor = (
+  { untrusted }: Pick<TriggerRow, 'untrusted'>,
+  inputs: JsonObject,
+): Record<string, Label[]> =>
+  untrusted ? Object.fromEntries(Object.keys(inputs).map((name) => [name, ['untrusted']])) : {}
