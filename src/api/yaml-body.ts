@@ -52,9 +52,9 @@ export function readYaml(bytes: Uint8Array): {
     for (const { key } of node.items) {
       const from = (key as { range?: [number] }).range?.[0] ?? at
       if (!isScalar(key) || typeof key.value !== 'string')
-        return refuse(from, 'the name of a field is text: put it in quotes')
-      if (names.has(key.value)) refuse(from, 'the field is there twice')
-      names.add(key.value)
+        refuse(from, 'the name of a field is text: put it in quotes')
+      else if (names.has(key.value)) refuse(from, 'the field is there twice')
+      else names.add(key.value)
     }
   })
   return {

@@ -278,7 +278,9 @@ function problemOf(value: Json, { format, options }: InputDeclaration): string |
       'or',
       20,
     )}`
-  return format === 'date' && !isDay(String(value)) ? 'must be a day such as `2026-12-24`' : null
+  return format === 'date' && typeof value === 'string' && !isDay(value)
+    ? 'must be a day such as `2026-12-24`'
+    : null
 }
 
 const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && readTime(text, 'UTC') !== null

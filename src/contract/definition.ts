@@ -18,13 +18,10 @@ const inputDeclaration = z.strictObject({
   required: z.boolean().optional(),
   default: jsonValue.optional(),
   description: textField(2000, 0).optional(),
-  format: z
-    .enum(['date', 'text'])
-    .optional()
-    .meta({
-      description:
-        '`date`: a day such as `2026-12-24`. `text`: several lines. The form that starts a run shows it so.',
-    }),
+  format: z.enum(['date', 'text']).optional().meta({
+    description:
+      '`date`: a day such as `2026-12-24`. `text`: several lines. The form that starts a run shows it so.',
+  }),
   options: z
     .array(textField(200))
     .min(1)

@@ -111,15 +111,15 @@ function fromLink(query: URLSearchParams, inputs: Inputs): Form | null {
 }
 
 /** A text that a field of this type has as its value. */
-const asText = (value: Json | undefined, { type }: InputDeclaration): string =>
-  value === undefined || value === null ? '' : type === 'string' ? String(value) : JSON.stringify(value)
+const asText = (value: Json | undefined): string =>
+  value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
 function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {
   const { name, declaration, filled } = props
   const { type, description, format, options, required } = declaration
   const shared = {
     name: fieldOf(name),
-    value: asText(declaration.default, declaration),
+    value: asText(declaration.default),
     filled,
     ...(description === undefined ? {} : { help: description }),
   }

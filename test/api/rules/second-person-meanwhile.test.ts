@@ -91,12 +91,37 @@ test('a change to a hold is withdrawn once a new rule would take people from it'
   const id = await ask()
   const { name: group } = await newGroup()
   const other = await saved({ verdict: 'require_approval', tools, approver: { group } })
-  await isWithdrawn(id, 'with what was changed meanwhile, it would do more than its reasons say: ask for the change again') // prettier-ignore
+  await isWithdrawn(id, looserMeanwhile)
   const next = await ask()
   const { name } = (await ours('admin', 'GET', `/rules/${other}`)).body
   const { why } = (await as('approver', 'GET', `/approvals/${next}`)).body.params
   expect(why).toContainEqual(expect.stringContaining(`with \`${name}\`, of 2 people, fewer`))
   expect((await approve(next)).status).toBe(200)
+})
+
+const looserMeanwhile =
+  'with what was changed meanwhile, it would do more than its reasons say: ask for the change again'
+
+describe('a change is withdrawn once it would loosen more than its reasons say', () => {
+  const person = () => personOf('approver').userId
+  test('who leaves a group would escape another block', async () => {
+    const { id, name } = await newGroup()
+    const block = () =>
+      ours('owner', 'POST', '/tool-policies', { tool_name: tool(), role: name, allowed: false })
+    await block()
+    const change = await held(ours('owner', 'DELETE', `/groups/${id}/members/${person()}`))
+    await block()
+    await isWithdrawn(change, looserMeanwhile)
+  })
+
+  test('who joins a group would decide another rule', async () => {
+    const { id, name } = await newGroup(newId('group').toLowerCase(), 'viewer')
+    const hold = () => saved({ verdict: 'require_approval', tools: [tool()], approver: { group: name } })
+    await hold()
+    const change = await held(ours('owner', 'PUT', `/groups/${id}/members/${person()}`))
+    await hold()
+    await isWithdrawn(change, looserMeanwhile)
+  })
 })
 
 interface Group {

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { mostYaml, readYaml } from '../../../src/api/yaml-body.ts'
+import { cpuMilliseconds } from '../../policy/cpu-time.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 
@@ -83,6 +85,10 @@ describe('the slug names the workflow', () => {
       '/workflows/weekly-report',
     )
     expect(other.status).toBe(404)
+    // Whoever is no member of the other organization does not learn the id either.
+    const path = `/workflows/weekly-report?organization_id=${server.identities.organization_id}`
+    const stranger = await server.call((await addOrganization(server.context)).owner.key, 'GET', path)
+    expect([stranger.status, stranger.text]).toEqual([404, expect.not.stringContaining('wf_')])
   })
 
   test('until the workflow is deleted, or gets another one', async () => {
@@ -99,6 +105,22 @@ describe('the slug names the workflow', () => {
     const body = { name: 'a', slug, definition: { steps: [{ id: 's', compute: { a: 1 } }] } }
     expect((await server.call(key(), 'POST', '/workflows', body)).status).toBe(422)
   })
+})
+
+test('the worst texts are read in less than a second of processor time', () => {
+  const many = (piece: string) => piece.repeat(Math.floor(mostYaml / piece.length))
+  const names = Array.from({ length: 9_000 }, (_, n) => `k${n}: 1`)
+  const texts = [names.join('\n'), `{${names.join(',')}}`, `[${many(',').slice(1)}`, ...['[]', '?\n', '- |\n', '\n', '[', '{a: ', '"', '&a '].map(many)] // prettier-ignore
+  for (const text of texts) {
+    const milliseconds = cpuMilliseconds(() => {
+      try {
+        readYaml(Buffer.from(text.slice(0, mostYaml)))
+      } catch {
+        // Most of them are no YAML.
+      }
+    })
+    expect([text.slice(0, 10), milliseconds < 1_000]).toEqual([text.slice(0, 10), true])
+  }
 })
 
 const steps = 'name: a\nsteps:\n'
