@@ -416,7 +416,7 @@ describe('memory_set', () => {
 
   test('writes nothing itself; the value is stored in the given transaction', async () => {
     const result = await set('x')
-    expect(result.output).toEqual({ key: 'k' })
+    expect(result.output).toEqual({ key: 'k', set: true })
     expect(await rows()).toEqual([])
     const rolledBack = db.transaction().execute(async (trx) => {
       await storeOfCall(own(trx), result.stores!)

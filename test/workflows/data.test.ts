@@ -191,3 +191,20 @@ test('an input gets its declared labels at every start', async () => {
   await stack.ended(runId)
   expect((await stack.readRun(runId))?.steps[0]?.labels).toEqual(['untrusted'])
 })
+
+test('of three runs that set a key if it is absent, one sets it', async () => {
+  const set = {
+    id: 'set',
+    tool: 'memory_set',
+    params: { key: 'winner', value: '{{run.id}}', if_absent: true },
+  }
+  const look = { id: 'look', tool: 'memory_get', depends_on: ['set'], params: { key: 'winner' } }
+  const runs = await Promise.all([1, 2, 3].map(() => stack.run({ steps: [set, look] })))
+  await Promise.all(runs.map((run) => stack.ended(run)))
+  const outputs = await Promise.all(runs.map(async (run) => (await stack.readRun(run))?.outputs))
+  const winners = runs.filter((_, at) => (outputs[at]?.['set'] as { set: boolean }).set)
+  expect(winners).toHaveLength(1)
+  expect(outputs.map((each) => (each?.['look'] as { value: string }).value)).toEqual(
+    runs.map(() => winners[0]),
+  )
+})

@@ -9,14 +9,21 @@ const getMemory: ToolBody<'memory_get'> = async (call, context) => {
   return { output: { key, value: found.value }, labels: found.labels }
 }
 
-/** The transaction of the outcome stores it, with the input labels from when the call was decided. */
+/**
+ * The transaction of the outcome stores it, with the input labels from when the call was decided. With `if_absent`, it
+ * stores only if nobody has written the key since it was found empty; else the call is decided and made again, and then
+ * finds the value.
+ */
 const setMemory: ToolBody<'memory_set'> = async (call, { tools }) => {
-  const { organizationId, requester, labels, revision } = call
-  const { key, value } = call.params
+  const { organizationId, requester, labels } = call
+  const { key, value, if_absent: ifAbsent } = call.params
+  const found = ifAbsent === true ? await tools.memory.state(organizationId, key) : null
+  if (found !== null && (found.text !== null || found.isBroken)) return { output: { key, set: false } }
+  const revision = call.revision ?? found?.revision ?? null
   const text = JSON.stringify(value)
   const sealed = await tools.memory.seal(organizationId, key, text)
   const stores = { organizationId, userId: requester.userId, key, text, sealed, labels, revision }
-  return { output: { key }, stores }
+  return { output: { key, set: true }, stores }
 }
 
 const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {

@@ -48,8 +48,12 @@ export const tools = byName(
           error: `must have at most ${maxMemoryValueLength.toLocaleString('en-US')} characters as JSON: keep large documents in files`,
         })
         .describe('Any JSON value.'),
+      if_absent: z.boolean().optional().describe('true: stores nothing if the key has a value.'),
     }),
-    output: z.strictObject({ key: z.string() }),
+    output: z.strictObject({
+      key: z.string(),
+      set: z.boolean().describe('false: the key had a value, and `if_absent` was true.'),
+    }),
     categories: [],
     risk: 'low',
     constraints: { read_only: {} },
@@ -57,7 +61,10 @@ export const tools = byName(
     // The old value is not kept.
     reversible: 'by hand',
     precondition: { of: 'the value in the memory', check: 'transaction' },
-    preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),
+    preview: ({ key, value, if_absent: ifAbsent }) => ({
+      title: `Store a value under ${quoted(key)}${ifAbsent === true ? ', if it has none' : ''}`,
+      fields: { key, value },
+    }),
     connection: 'none',
     timeoutSeconds: 10,
   }),
