@@ -85,9 +85,13 @@ export async function accountPage(visit: PersonsVisit, given: Filled = empty): P
   }
 }
 
+/** Whether approvals can come to them. */
+const decides = ({ role, groups, deputy_for: absent }: Organization): boolean =>
+  hasRole(role, 'admin') || groups.length > 0 || absent.length > 0
+
 /** null for people who cannot decide approvals, and if the settings cannot be read. */
 async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
-  if (organization === null || !hasRole(organization.role, 'admin')) return null
+  if (organization === null || !decides(organization)) return null
   const query = { organization_id: organization.id }
   const found = await api.call('GET /me/notifications', { query })
   return found.ok ? found.body : null

@@ -1,5 +1,6 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { peoplePath, providerPath } from '../../contract/pages.ts'
+import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { Confirm, empty, Field, labelled, Refused, Select, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Badge } from '../parts/state.tsx'
@@ -51,10 +52,11 @@ export async function providerPage(visit: PersonsVisit, given: Filled = empty): 
   if (organization === null || organization.personal || organization.role !== 'owner')
     return problemPage(notOwner, visit.place)
   const params = { id: organization.id }
-  const [found, settings, tokens] = await Promise.all([
+  const [found, settings, tokens, changes] = await Promise.all([
     visit.api.call('GET /organizations/{id}/sign-in', { params }),
     visit.api.call('GET /organizations/{id}/governance', { params }),
     scimTokensOf(visit, organization.id),
+    waitingChanges(visit),
   ])
   if (!found.ok) return problemPage(found, visit.place)
   if (!settings.ok) return problemPage(settings, visit.place)
@@ -72,6 +74,7 @@ export async function providerPage(visit: PersonsVisit, given: Filled = empty): 
         </header>
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
+        <WaitingNote changes={changes.get('sign_in')} now={visit.now} />
         {provider === null ? null : <Domains visit={visit} provider={provider} />}
         <Setting visit={visit} signIn={found.body} filled={filled} />
         {provider === null ? null : (

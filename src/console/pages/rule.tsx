@@ -251,7 +251,9 @@ function Change(props: {
 }
 
 const changeWords = ({ change, restored_from: from }: Version): string =>
-  from === null ? { created: 'made', updated: 'changed', deleted: 'deleted' }[change] : `as version ${from}`
+  from === null
+    ? { created: 'made', updated: 'changed', deleted: 'deleted' }[change]
+    : `restored from version ${from}`
 
 function Versions(props: {
   visit: PersonsVisit

@@ -1,6 +1,7 @@
 import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
 import type { PersonsVisit, RunHead, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { workflowsPath } from '../../contract/pages.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { readTime } from '../../steps/wait.ts'
 import { countedFromOne } from '../parts/items.tsx'
@@ -123,8 +124,7 @@ const Nothing = ({ isSearch }: { isSearch: boolean }) =>
     </Empty>
   ) : (
     <Empty title="Nothing has run yet.">
-      Start a workflow with <code>{'POST /api/v1/workflows/{id}/execute'}</code>. Its runs then stand here,
-      newest first.
+      Choose one of the <a href={workflowsPath}>workflows</a>. Its runs then stand here, newest first.
     </Empty>
   )
 

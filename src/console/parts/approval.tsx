@@ -16,7 +16,7 @@ import { Contents } from './contents.tsx'
 import { itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
 import { ApprovalState, Asks, Badge, Effect, Host, Risk, Sources } from './state.tsx'
-import { Time } from './time.tsx'
+import { Moment, Time } from './time.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 
 interface ApprovalProps {
@@ -332,8 +332,7 @@ function StandsIn({ approval: { detail }, now }: { readonly approval: ApprovalVi
   if (absent === null) return null
   return (
     <p class="note">
-      You decide for <Words text={absent.email} />, who is away until{' '}
-      <Time at={absent.until} now={now} exact />.
+      You decide for <Words text={absent.email} />, who is away until <Moment at={absent.until} />.
     </p>
   )
 }
@@ -432,7 +431,7 @@ function Needed({ votes, detail, approvers }: Pick<ApprovalView, 'votes' | 'deta
   }
   return (
     <>
-      <p>{`Needs ${what}, by different people. One rejection ends it.`}</p>
+      <p>{`Needs ${what}${missing === 1 ? '' : ', by different people'}. One rejection ends it.`}</p>
       <ul class="bullets">
         {(detail?.seats ?? []).map(({ filled, ...seat }) => (
           <li>

@@ -11,7 +11,7 @@ import { LongText, Sentence, Words } from './words.tsx'
 
 /* A change of a rule, a setting or a group that waits for a second person. */
 
-/** By the id of the rule or group that would change. Only those that the reader may see. */
+/** By the id of the rule or group that would change, or `sign_in`. Only those that the reader may see. */
 type WaitingChanges = ReadonlyMap<string, readonly ApprovalView[]>
 
 /** An organization has at most 50. */
@@ -75,7 +75,13 @@ interface Shown {
 
 export const ChangedPolicy = ({ approval }: { readonly approval: ApprovalView }) => (
   <section aria-labelledby="contents">
-    <h2 id="contents">{approval.status === 'pending' ? 'What would change' : 'What was to change'}</h2>
+    <h2 id="contents">
+      {approval.status === 'pending'
+        ? 'What would change'
+        : approval.status === 'approved'
+          ? 'What changed'
+          : 'What was to change'}
+    </h2>
     <Changed approval={approval} />
   </section>
 )

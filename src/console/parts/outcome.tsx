@@ -45,7 +45,7 @@ function endOf({ kind, status, votes }: ApprovalView) {
     )
   }
   if (kind === 'change' && status === 'cancelled')
-    return 'It was withdrawn, or it could not be made any more: what it changes was changed meanwhile, or who asked for it lost their role.'
+    return 'It was taken back, or it could not be made any more, because something else had changed meanwhile.'
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
   if (first === undefined) return 'It was approved.'

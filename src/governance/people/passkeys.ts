@@ -41,7 +41,7 @@ function placeOf(config: Config): { readonly expectedOrigin: string; readonly ex
   if (isIP(bareHost(hostname)) === 0) return { expectedOrigin: origin, expectedRPID: hostname }
   throw new DomainError(
     'conflict',
-    `passkeys need an address with a name, and this service is at ${hostname}: ask the operator to set PUBLIC_URL`,
+    `Passkeys need an address with a name, and this service is at ${hostname}: ask the operator to set PUBLIC_URL`,
   )
 }
 

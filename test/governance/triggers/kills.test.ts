@@ -11,7 +11,7 @@ import { everyHour, startTriggerHome, type TriggerHome } from './fixture.ts'
 
 /* Two processes fire schedules, and each is killed again and again at random moments. Every due time fires once. */
 
-const schedules = byDepth(200, 10_000)
+const schedules = byDepth(200, 1_000)
 const kills = byDepth(6, 40)
 const longestLife = 400
 
