@@ -44,6 +44,15 @@ export const draft = {
 export const board = { link: 'https://trello.com/b/board001/plans', list: 'To do' }
 export const tasks = ['Order a laptop', 'Make accounts', 'Show the workshop']
 
+/** Sheets that already have their first row. */
+export const expenses = {
+  id: 'sheet-of-expenses',
+  title: 'Expenses',
+  head: ['day', 'amount', 'what'],
+  message: 'Lunch with Meander on 27 November, 23.40',
+}
+export const holidays = { id: 'sheet-of-holidays', title: 'Holidays', head: ['name', 'from', 'to', 'asked'] }
+
 /** The model's answers. The model gives an answer if the prompt contains the key of the answer. */
 export const answers = {
   ...ratings,
@@ -52,5 +61,6 @@ export const answers = {
   'Write the weekly report':
     'Finished:\n- OPS-1 Replace the seals in Utrecht\nUnder way:\n- OPS-2 Calibrate the meters in Bremen',
   'Review this document': '- the manual does not say how a seal is checked',
+  'Read this expense': '{"what": "Lunch with Meander", "amount": 23.4, "day": "2026-11-27"}',
   'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
 }

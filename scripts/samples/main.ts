@@ -2,6 +2,7 @@ import { turnApprovalsOn } from '../../src/demo/prepare.ts'
 import { show } from '../../src/demo/show.ts'
 import { customerMailing } from './customer-mailing.ts'
 import { documentReview } from './document-review.ts'
+import { expense, holidayRequest } from './forms.ts'
 import { invoiceCheck } from './invoice-check.ts'
 import { issuesToSheet } from './issues-to-sheet.ts'
 import { onboarding } from './onboarding.ts'
@@ -25,6 +26,8 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['issues-to-sheet', issuesToSheet],
   ['onboarding', onboarding],
   ['document-review', documentReview],
+  ['expense', expense],
+  ['holiday-request', holidayRequest],
   // This sample connects the admin to Resend. From then on, all mails of the admin go there, so this sample runs
   // last.
   ['customer-mailing', customerMailing],

@@ -11,7 +11,20 @@ import {
   trelloWith,
   type TrelloState,
 } from '../../test/support/trello-emulator.ts'
-import { answers, board, channel, draft, issues, project, pulls, repo, spreadsheet, tickets } from './data.ts'
+import {
+  answers,
+  board,
+  channel,
+  draft,
+  expenses,
+  holidays,
+  issues,
+  project,
+  pulls,
+  repo,
+  spreadsheet,
+  tickets,
+} from './data.ts'
 
 /* The stand-ins of the services that the samples use, with their first data. */
 
@@ -158,12 +171,12 @@ async function startModel(): Promise<LLMock> {
 
 function fillGoogle(state: GoogleState): void {
   state.documents.set(draft.id, imported(draft.id, draft.title, draft.text))
-  const { id, title, head } = spreadsheet
-  state.spreadsheets.set(id, {
-    title,
-    sheets: [{ sheetId: 0, title: 'Sheet1', rows: [[...head]] }],
-    metadata: [],
-  })
+  for (const { id, title, head } of [spreadsheet, expenses, holidays])
+    state.spreadsheets.set(id, {
+      title,
+      sheets: [{ sheetId: 0, title: 'Sheet1', rows: [[...head]] }],
+      metadata: [],
+    })
 }
 
 async function messagesIn(slack: string, name: string): Promise<string[]> {

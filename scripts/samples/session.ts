@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Changes } from '../../src/demo/prepare.ts'
 import { followRun, type Client, type Person } from '../../src/demo/client.ts'
@@ -107,31 +107,47 @@ export async function upload(session: Session, file: URL, labels: string): Promi
   return made.id
 }
 
-/** Saves a workflow of samples/workflows in Countersign, and returns its id. */
-export async function saveWorkflow({ client, tag }: Session, name: string): Promise<string> {
-  const file = new URL(`../../samples/workflows/${name}.json`, import.meta.url)
-  const definition = JSON.parse(readFileSync(file, 'utf8')) as object
-  const body = { name: `sample ${tag}: ${name}`, definition }
-  return (await client.get<{ id: string }>(requester, 'POST', '/workflows', body)).id
+/** Saves a workflow of samples/workflows in Countersign, from JSON or YAML, and returns its id. */
+export async function saveWorkflow({ client, stack, tag }: Session, name: string): Promise<string> {
+  const file = (type: string) => new URL(`../../samples/workflows/${name}.${type}`, import.meta.url)
+  const ownName = `sample ${tag}: ${name}`
+  if (existsSync(file('json'))) {
+    const definition = JSON.parse(readFileSync(file('json'), 'utf8')) as object
+    return (await client.get<{ id: string }>(requester, 'POST', '/workflows', { name: ownName, definition }))
+      .id
+  }
+  const { base_url: base, users } = stack.bootstrap
+  const text = readFileSync(file('yaml'), 'utf8')
+  const answer = await fetch(`${base}/api/v1/workflows`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${users[requester].api_key}`, 'content-type': 'application/yaml' },
+    // Several runs of the samples save it again, and a slug is there once.
+    body: text.replace(/^name: .*$/m, `name: "${ownName}"`).replace(/^slug: .*\n/m, ''),
+  })
+  if (!answer.ok) throw new Error(`saving ${name}: ${answer.status} ${await answer.text()}`)
+  return ((await answer.json()) as { id: string }).id
+}
+
+interface Ended {
+  readonly run: Run
+  readonly heldSteps: readonly (string | null)[]
+  readonly reasons: readonly string[]
+  readonly approvedBy: readonly (readonly Person[])[]
+}
+
+/** Starts a run of the workflow, and follows it. */
+export async function runToEnd(session: Session, workflowId: string, body: object): Promise<Ended> {
+  const path = `/workflows/${workflowId}/execute?wait=0`
+  const started = await session.client.get<{ execution_id: string }>(requester, 'POST', path, body)
+  return followToEnd(session, started.execution_id)
 }
 
 /**
- * Runs the workflow to its end. Shows each waiting approval, and approves it. The three returned lists have one entry
+ * Follows a run to its end. Shows each waiting approval, and approves it. The three returned lists have one entry
  * for each wait. `heldSteps` has the step, or null for the whole run. `reasons` has the explanation of the wait.
  * `approvedBy` has the people who approved.
  */
-export async function runToEnd(
-  { client, changes, tell }: Session,
-  workflowId: string,
-  body: object,
-): Promise<{
-  run: Run
-  heldSteps: readonly (string | null)[]
-  reasons: readonly string[]
-  approvedBy: readonly (readonly Person[])[]
-}> {
-  const path = `/workflows/${workflowId}/execute?wait=0`
-  const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
+export async function followToEnd({ client, changes, tell }: Session, id: string): Promise<Ended> {
   // This cancels a run only if the samples are interrupted. Otherwise the run has already ended.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []

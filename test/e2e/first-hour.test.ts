@@ -4,6 +4,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { parse } from 'yaml'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/story.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
@@ -80,7 +81,9 @@ test('an unknown name lists the samples of docs/samples.md, and starts nothing',
   const { code, output } = await runShow('scripts/samples/main.ts', {}, undefined, { args })
   const [, names = ''] = /there is no sample `nothing`: name one of (.*)/.exec(output) ?? []
   const page = readFileSync(new URL('../../docs/samples.md', import.meta.url), 'utf8')
-  const shown = [...page.matchAll(/^\| `samples\/workflows\/([\w-]+)\.json`/gm)].map(([, name = '']) => name)
+  const shown = [...page.matchAll(/^\| `samples\/workflows\/([\w-]+)\.(?:json|yaml)`/gm)].map(
+    ([, name = '']) => name,
+  )
   expect(names.split(', ').toSorted()).toEqual(shown.toSorted())
   expect(code).toBe(2)
 })
@@ -104,7 +107,7 @@ test('npm run samples starts a stack, runs every sample, and leaves nothing behi
   for (const file of readdirSync(new URL('../../samples/workflows', import.meta.url))) {
     expect(page).toContain(`samples/workflows/${file}`)
     // Each saved workflow has run: its receipt names a step of it.
-    const { steps } = JSON.parse(
+    const { steps } = parse(
       readFileSync(new URL(`../../samples/workflows/${file}`, import.meta.url), 'utf8'),
     ) as { steps: readonly { id: string; tool?: string }[] }
     // A step that calls no tool has no receipt.

@@ -155,13 +155,20 @@ describe('the states, events and receipts of every kind of step', () => {
     await stack.rules(...(expected.rules ?? []))
     const runId = await stack.run({ steps: expected.steps })
     for (const decision of expected.votes ?? []) await stack.vote(await stack.held(runId), 'admin', decision)
-    const { states, receipts, calls, reason = 'every step has ended', sideBySide } = expected
+    const { states, receipts, calls, reason = reasonOf(expected.states), sideBySide } = expected
     const events = ['run.started', ...expected.events, `run.${states['run']}`].join(', ')
     const nodes = expected.nodes ?? nodesOf(events.split(', '))
     const wanted = { states, nodes, reason, events, receipts, calls }
     const left = { ...(await seen(runId)), calls: Object.fromEntries(reads.calls) }
     expect(sideBySide ? inOrder(left) : left).toEqual(sideBySide ? inOrder(wanted) : wanted)
   })
+
+  /** Of a run that completed. */
+  function reasonOf({ run: _, ...steps }: Readonly<Record<string, string>>): string {
+    const bad = Object.entries(steps).filter(([, state]) => !['completed', 'skipped'].includes(state))
+    const named = bad.map(([id, state]) => `\`${id}\` (${state})`).sort()
+    return `every step has ended${bad.length === 0 ? '' : `; the run went on after ${named.join(', ')}`}`
+  }
 
   /** `executed/failed` of the run's counters. A step does not count beside its items. */
   function nodesOf(events: readonly string[]): string {

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { parse } from 'yaml'
 import { mostYaml, readYaml } from '../../../src/api/yaml-body.ts'
 import { cpuMilliseconds } from '../../policy/cpu-time.ts'
 import { addOrganization } from '../fixtures.ts'
@@ -185,8 +186,8 @@ describe('the schema for editors', () => {
 
   test('takes every sample', () => {
     const folder = new URL('../../../samples/workflows/', import.meta.url)
-    const files = readdirSync(folder).filter((name) => name.endsWith('.json'))
-    const wrong = files.filter((name) => !isValid(JSON.parse(readFileSync(new URL(name, folder), 'utf8'))))
+    const files = readdirSync(folder).filter((name) => /\.(json|yaml)$/.test(name))
+    const wrong = files.filter((name) => !isValid(parse(readFileSync(new URL(name, folder), 'utf8'))))
     expect([files.length > 5, wrong]).toEqual([true, []])
   })
 })
