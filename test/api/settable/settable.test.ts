@@ -97,6 +97,8 @@ const acts: readonly RouteKey[] = [
  * a step that calls no tool are tested in test/steps, in the file of the kind.
  */
 const isLookedAtElsewhere = (method: string, field: string): boolean =>
+  // Only editors read it.
+  field === 'definition.$schema' ||
   (method !== 'POST' && field.includes('.operator=')) ||
   ownActivities.some((kind) => field.startsWith(`definition.steps[].${kind}.`))
 

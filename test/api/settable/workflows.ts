@@ -33,9 +33,10 @@ const statusOf = (run: Run) => run.status
 const stepStatus = (run: Run) => run.steps.at(-1)?.status
 const outputsOf = (run: Run) => run.outputs
 const resultOf = (run: Run) => run.result
+const labelsOf = (run: Run) => run.steps[0]?.labels
 const itemsOf = (run: Run) => run.outputs.s.length
 /** The output of `set` with its usual key. */
-const output = { key: 'k' }
+const output = { key: 'k', set: true }
 
 /** A field that is only information for readers: the saved workflow shows the value. */
 const shown = (
@@ -49,6 +50,9 @@ const shown = (
   }),
 })
 
+const behindSkipped = (over: object) => ({
+  steps: [set({ when: '{{ 1 > 2 }}' }), set({ id: 't', depends_on: ['s'], ...over })],
+})
 const input = (declaration: object, value = '{{input.x}}') => ({
   inputs: { x: { type: 'string', ...declaration } },
   steps: [
@@ -112,6 +116,30 @@ async function waitsFor(world: World, first: string, way: string) {
   return status
 }
 
+/** Whether the second item begins while the first one still reads. */
+async function bothRead(world: World, parallel: number, way: string) {
+  const [first, second] = [`wait ${world.id} a`, `wait ${world.id} b`]
+  const { calls } = world.api.reads
+  const run = await startedRun(world, [read('{{item}}', { for_each: [first, second], parallel })], way)
+  await until('the first item reads', () => calls.has(first))
+  if (parallel === 2) await until('the second item reads', () => calls.has(second))
+  await world.run(one)
+  const both = calls.has(second)
+  world.api.reads.release(`wait ${world.id}`)
+  await world.api.stack.ended(run)
+  return both
+}
+
+/** A name of the workflow in its definition. */
+const named = (field: 'name' | 'slug' | 'description'): Proofs => ({
+  [`definition.${field}`]: proof(['one', 'two'], ['one', 'two'], async (world, text, way) => {
+    const definition = { name: 'w', ...one, [field]: text }
+    const { id } = await world.ok('member', 'POST', '/workflows', { definition: way === 'POST' ? definition : { name: 'w', ...one } }) // prettier-ignore
+    if (way === 'PUT') await world.ok('member', 'PUT', `/workflows/${id}`, { definition })
+    return (await world.ok('member', 'GET', `/workflows/${id}`))[field]
+  }),
+})
+
 const ran = ['completed', 'skipped'] as const
 const skipped = ['skipped', 'completed'] as const
 const when = (name: string, values: Pair, effects: Pair, over: (value: never) => object): Proofs =>
@@ -155,6 +183,13 @@ export const workflowProofs: Proofs = {
     const id = await world.workflow(one, way, { description })
     return (await world.ok('member', 'GET', `/workflows/${id}`)).description
   }),
+  slug: proof(['one', 'two'], ['one', 'two'], async (world, slug, way) => {
+    await world.workflow(one, way, { slug })
+    return (await world.ok('member', 'GET', `/workflows/${slug}`)).slug
+  }),
+  ...named('name'),
+  ...named('slug'),
+  ...named('description'),
   message: proof(['a', 'b'], ['a', 'b'], async (world, message, way) => {
     const id = await world.workflow(one, way, { message })
     return (await world.ok('member', 'GET', `/workflows/${id}/versions`)).versions[0].message
@@ -172,6 +207,15 @@ export const workflowProofs: Proofs = {
     input({ required }),
   ),
   ...field('inputs.*.default', ['a', 'b'], [{ x: 'a' }, { x: 'b' }], resultOf, (x) => input({ default: x })),
+  ...field('inputs.*.format', ['text', 'date'], ['completed', 422], statusOf, (format) => input({ format }), {
+    inputs: { x: 'a' },
+  }),
+  ...field('inputs.*.options[]', ['a', 'b'], ['completed', 422], statusOf, (x) => input({ options: [x] }), {
+    inputs: { x: 'a' },
+  }),
+  ...field('inputs.*.labels[]', ['pii', 'code'], [['pii'], ['code']], labelsOf, (label) =>
+    input({ labels: [label], default: 'a' }),
+  ),
   ...shown(
     'inputs.*.description',
     ({ inputs }) => inputs.x.description,
@@ -189,7 +233,7 @@ export const workflowProofs: Proofs = {
       return (await world.send('member', 'POST', '/workflows', { name: 'w', definition })).status
     },
   ),
-  ...field('steps[].params', ['k', 'l'], [{ s: output }, { s: { key: 'l' } }], outputsOf, (key) =>
+  ...field('steps[].params', ['k', 'l'], [{ s: output }, { s: { key: 'l', set: true } }], outputsOf, (key) =>
     stepsOf({ params: { key, value: 1 } }),
   ),
   'definition.steps[].depends_on[]': proof(['a', 'c'], ['pending', 'completed'], waitsFor),
@@ -216,6 +260,18 @@ export const workflowProofs: Proofs = {
   'definition.steps[].timeout_seconds': proof([1, 3600], ['failed', 'completed'], timeLimit),
   ...field('steps[].on_error', ['fail', 'continue'], ['failed', 'completed'], statusOf, (on_error) => ({
     steps: [read('fail', { on_error })],
+  })),
+  'definition.steps[].parallel': proof([1, 2], [false, true], bothRead),
+  ...field('steps[].otherwise', ['a', 'b'], [{ it: 'a' }, { it: 'b' }], resultOf, (otherwise) => ({
+    steps: [read('fail', { on_error: 'continue', otherwise })],
+    result: { it: '{{s.output}}' },
+  })),
+  ...field('steps[].if_skipped', ['skip', 'run'], skipped, stepStatus, (if_skipped) =>
+    behindSkipped({ if_skipped }),
+  ),
+  ...field('if_skipped', ['skip', 'run'], skipped, stepStatus, (if_skipped) => ({
+    ...behindSkipped({}),
+    if_skipped,
   })),
   ...shown(
     'steps[].summary',
@@ -254,8 +310,6 @@ const started = (
     seen(await world.run(definition, 'POST', bodyOf(value as never))),
   ),
 })
-const labelsOf = (run: Run) => run.steps[0]?.labels
-
 /** These time zones are 25 hours apart, so they never have the same date. */
 const zones = ['Pacific/Kiritimati', 'Pacific/Pago_Pago'] as const
 
