@@ -186,7 +186,7 @@ describe('bad bodies', () => {
     const paths = answer.body.error.details.map((detail: { path: string }) => detail.path)
     expect(paths).toEqual(expect.arrayContaining(['name', 'verdict', 'params.0.value.0', 'colour']))
     const missing = await ask('POST /workflows')
-    expect(missing.body.error.details).toContainEqual({ path: 'name', message: 'is missing' })
+    expect(missing.body.error.details).toContainEqual({ path: 'definition', message: 'is missing' })
   })
 })
 
