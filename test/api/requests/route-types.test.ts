@@ -45,6 +45,9 @@ test('a route that does not say what it needs does not compile, and is never mou
     'GET /integrations',
     'GET /integrations/{file}',
     'GET /openapi.json',
+    'GET /workflow-schema',
+    // The message proves its sender.
+    'POST /deliveries/{trigger}',
     // Its token is signed by the provider.
     'POST /organizations/{id}/sign-in/logout',
   ])
