@@ -108,7 +108,7 @@ describe('the slug names the workflow', () => {
   })
 })
 
-test('the worst texts are read in less than a second of processor time', () => {
+test('the worst texts are read in two seconds of processor time, also on a slow machine', () => {
   const many = (piece: string) => piece.repeat(Math.floor(mostYaml / piece.length))
   const names = Array.from({ length: 9_000 }, (_, n) => `k${n}: 1`)
   const texts = [names.join('\n'), `{${names.join(',')}}`, `[${many(',').slice(1)}`, ...['[]', '?\n', '- |\n', '\n', '[', '{a: ', '"', '&a '].map(many)] // prettier-ignore
@@ -121,7 +121,7 @@ test('the worst texts are read in less than a second of processor time', () => {
       }
     }
     const milliseconds = Math.min(cpuMilliseconds(read), cpuMilliseconds(read))
-    expect([text.slice(0, 10), milliseconds < 1_000]).toEqual([text.slice(0, 10), true])
+    expect([text.slice(0, 10), milliseconds < 2_000]).toEqual([text.slice(0, 10), true])
   }
 })
 
