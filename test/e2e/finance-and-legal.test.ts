@@ -83,6 +83,7 @@ async function setUp(legal: string): Promise<void> {
 
   await page.locator('summary', { hasText: 'Organization' }).click()
   await page.getByRole('link', { name: 'Company sign-in' }).click()
+  await page.getByRole('link', { name: 'OpenID Connect' }).click()
   await page.getByLabel('Issuer').fill(company.url)
   await page.getByLabel('Client id').fill(company.client.id)
   await page.getByLabel('Client secret').fill(company.client.secret)
