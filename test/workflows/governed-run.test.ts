@@ -163,7 +163,7 @@ describe('the states, events and receipts of every kind of step', () => {
     expect(sideBySide ? inOrder(left) : left).toEqual(sideBySide ? inOrder(wanted) : wanted)
   })
 
-  /** Of a run that completed. */
+  /** The reason of a run that completed. */
   function reasonOf({ run: _, ...steps }: Readonly<Record<string, string>>): string {
     const bad = Object.entries(steps).filter(([, state]) => !['completed', 'skipped'].includes(state))
     const named = bad.map(([id, state]) => `\`${id}\` (${state})`).sort()
