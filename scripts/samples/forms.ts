@@ -73,7 +73,7 @@ async function startByForm(
   const sent = await fetch(address, {
     method: 'POST',
     headers: { cookie, origin, 'sec-fetch-site': 'same-origin' },
-    body: new URLSearchParams(form as [string, string][]),
+    body: new URLSearchParams(form),
     redirect: 'manual',
   })
   const id = /\/console\/runs\/(run_\w+)/.exec(sent.headers.get('location') ?? '')?.[1]

@@ -201,10 +201,10 @@ test('of three runs that set a key if it is absent, one sets it', async () => {
   const look = { id: 'look', tool: 'memory_get', depends_on: ['set'], params: { key: 'winner' } }
   const runs = await Promise.all([1, 2, 3].map(() => stack.run({ steps: [set, look] })))
   await Promise.all(runs.map((run) => stack.ended(run)))
-  const outputs = await Promise.all(runs.map(async (run) => (await stack.readRun(run))?.outputs))
-  const winners = runs.filter((_, at) => (outputs[at]?.['set'] as { set: boolean }).set)
+  type Outputs = { readonly set: { readonly set: boolean }; readonly look: { readonly value: string } }
+  const outputsOf = async (run: string) => (await stack.readRun(run))?.outputs as unknown as Outputs
+  const outputs = await Promise.all(runs.map(outputsOf))
+  const winners = runs.filter((_, at) => outputs[at]?.set.set === true)
   expect(winners).toHaveLength(1)
-  expect(outputs.map((each) => (each?.['look'] as { value: string }).value)).toEqual(
-    runs.map(() => winners[0]),
-  )
+  expect(outputs.map((each) => each.look.value)).toEqual(runs.map(() => winners[0]))
 })

@@ -266,7 +266,7 @@ function Decide(props: {
   return (
     <PostForm action={`/console/approvals/${approval.id}`} token={visit.token} class="decide">
       <OnceField />
-      <StandsIn approval={approval} now={visit.now} />
+      <StandsIn approval={approval} />
       {isCut ? <HaveRead id={approval.id} /> : null}
       {problem === null ? null : (
         <p id="comment-problem" class="alert" role="alert">
@@ -327,7 +327,7 @@ const HaveRead = ({ id }: { id: string }) => (
   </div>
 )
 
-function StandsIn({ approval: { detail }, now }: { readonly approval: ApprovalView; now: Date }) {
+function StandsIn({ approval: { detail } }: { readonly approval: ApprovalView }) {
   const absent = detail?.deciding_for ?? null
   if (absent === null) return null
   return (
