@@ -119,7 +119,10 @@ export const triggerChanges = named('TriggerChanges', {
   schedule: scheduleBody.optional().describe('replaces the whole schedule'),
   webhook: incomingBody.optional(),
   secret: secret.optional(),
-  new_secret: z.literal(true, 'must be `true`').optional().describe('makes a new secret; the old one ends at once'),
+  new_secret: z
+    .literal(true, 'must be `true`')
+    .optional()
+    .describe('makes a new secret; the old one ends at once'),
   paused: z.boolean().optional().describe('a trigger that is resumed makes up for nothing'),
 })
 
