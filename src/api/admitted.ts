@@ -20,7 +20,6 @@ import {
   type InnerObject,
 } from './subjects.ts'
 import { queryOf, refuseRepeated } from './query.ts'
-import { withPlaces } from './yaml-body.ts'
 import type { Call, GuardedRoute, Mounted, Needs } from './route.ts'
 
 /** What the checks read of a request, over HTTP or from a page of the console. */
@@ -57,19 +56,12 @@ export async function admitted<T>(
   const { context, identity, route } = arrived
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
-    let body: unknown
-    const noting = {
-      ...arrived,
-      sent: { ...arrived.sent, body: async (own: Entry) => (body = await arrived.sent.body(own)) },
-    }
-    const { call, rawBody } = await checked(noting, entry).catch((error: unknown) => {
-      throw withPlaces(error, body)
-    })
+    const { call, rawBody } = await checked(arrived, entry)
     // A stream waits for its client, and a route with `waits` for work outside this thread, so they give their permit
     // back. A handler that begins to wait later calls `leaveShare`.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody).catch(async (error: unknown) => {
-      throw withPlaces(await sayWhomToAsk(context.db, call.caller.organizationId, error), rawBody)
+      throw await sayWhomToAsk(context.db, call.caller.organizationId, error)
     })
   } finally {
     entry.leave()

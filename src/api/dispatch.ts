@@ -35,6 +35,7 @@ import {
 } from './route.ts'
 import { sendAnswer, sendParts, jsonText, textWithin } from './send.ts'
 import type { Auth } from './auth.ts'
+import { withPlaces } from './yaml-body.ts'
 import { sql } from 'kysely'
 import type { Db } from '../db/schema/index.ts'
 import { isBackedByFactor } from '../governance/access/second-factor.ts'
@@ -81,10 +82,11 @@ export async function dispatch(
   await checkScopes(context, route.needs, identity, request)
   const takesJson =
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
+  let body: unknown
   const sent: Sent = {
     params: pathParams(request.params),
     ...readQuery(request),
-    body: (entry) => (takesJson ? bodyOf(request, route, entry) : Promise.resolve(undefined)),
+    body: async (entry) => (takesJson ? (body = await bodyOf(request, route, entry)) : undefined),
     idempotencyKey: () => idempotencyKey(route, request),
     ip: addressOf(request),
     requestId: requestIdOf(response),
@@ -98,7 +100,7 @@ export async function dispatch(
   } catch (error) {
     if (error instanceof ApiError && error.worked > leastCounted)
       await countRefused(context, identity, request, error.worked)
-    throw error
+    throw withPlaces(error, body)
   }
 }
 

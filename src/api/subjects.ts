@@ -84,11 +84,11 @@ interface Needed {
 export async function withWorkflowId(
   db: Db,
   { userId }: Sender,
-  params: Readonly<Record<string, string>>,
+  params: Record<string, string>,
   organizationId: string,
 ): Promise<Record<string, string>> {
   const { id: named = '' } = params
-  if (named.includes('_') || named.includes('\u0000')) return { ...params }
+  if (named.includes('_') || named.includes('\u0000')) return params
   const row = await db
     .selectFrom('workflows')
     .select('id')
@@ -104,7 +104,7 @@ export async function withWorkflowId(
     )
     .where('deleted_at', 'is', null)
     .executeTakeFirst()
-  return { ...params, id: row?.id ?? named }
+  return row === undefined ? params : { ...params, id: row.id }
 }
 
 /**
