@@ -14,7 +14,7 @@ import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/f
 import { attemptMilliseconds, mostDeliveries } from '../src/governance/webhooks/deliver.ts'
 import { deliveriesPerMinute } from '../src/governance/limits/rates.ts'
 import { mostCaughtUp } from '../src/governance/triggers/due-times.ts'
-import { keptDays as keptFiringDays, keptFirings } from '../src/governance/triggers/firings.ts'
+import { keptDays as keptFiringDays, keptFirings, keptHours } from '../src/governance/triggers/firings.ts'
 import { mostArmed, mostOfOrganization, mostOfWorkflow } from '../src/governance/triggers/triggers.ts'
 import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
 import { type Rows, count, numberAt, sameAt } from './limits-numbers.ts'
@@ -63,5 +63,8 @@ export const messages: Rows = [
     `${numberAt('TriggerRequest.secret.minLength')} to ${sameAt('TriggerRequest.secret.maxLength', 'TriggerChanges.secret.maxLength')} characters`,
   ],
   ['messages to one trigger', `${count(deliveriesPerMinute)} a minute, of 1 MiB`],
-  ['ended firings of a trigger that are kept', `${count(keptFirings)}, for ${keptFiringDays} days`],
+  [
+    'ended firings of a trigger that are kept',
+    `${count(keptFirings)}, for ${keptFiringDays} days; more within ${keptHours} hours`,
+  ],
 ]

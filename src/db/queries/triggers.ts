@@ -27,10 +27,11 @@ export const removeFiringsOlderThan = (days: number, batch: number): RawBuilder<
     where state <> 'waiting' and created_at < clock_timestamp() - make_interval(days => ${days})
     limit ${batch} for update skip locked)`
 
-/** Beyond the newest ones of each trigger. */
-export const removeFiringsBeyond = (kept: number, batch: number): RawBuilder<unknown> => sql`
+/** Beyond the newest ones of each trigger. Those of the last hours stay, because a redelivery is known by its firing. */
+export const removeFiringsBeyond = (kept: number, hours: number, batch: number): RawBuilder<unknown> => sql`
   delete from trigger_firings where id in (
     select f.id from triggers t
-    cross join lateral (select id from trigger_firings where trigger_id = t.id and state <> 'waiting'
+    cross join lateral (select id, created_at from trigger_firings where trigger_id = t.id and state <> 'waiting'
                         order by id desc offset ${kept} limit ${batch}) as f
+    where f.created_at < clock_timestamp() - make_interval(hours => ${hours})
     limit ${batch})`

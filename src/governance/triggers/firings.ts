@@ -24,9 +24,10 @@ import { isSchedule, openKept, type TriggerRow } from './trigger-view.ts'
 /** So many failures in a row pause a trigger. */
 export const mostFailures = 10
 
-/** For a trigger: how many ended firings it keeps, and for how many days. */
+/** For a trigger: how many ended firings it keeps, and for how many days. All of the last hours are kept. */
 export const keptFirings = 1_000
 export const keptDays = 30
+export const keptHours = 24
 
 /** Acts with the rights of the service account, which are checked under the lock. */
 export async function callerOf(db: Db, row: TriggerRow, requestId?: string): Promise<Caller> {
@@ -192,7 +193,8 @@ const batch = 1_000
 
 /** Old ended firings. Processes take different rows. */
 export async function removeOldFirings(db: Db): Promise<void> {
-  for (const remove of [removeFiringsOlderThan(keptDays, batch), removeFiringsBeyond(keptFirings, batch)])
+  const beyond = removeFiringsBeyond(keptFirings, keptHours, batch)
+  for (const remove of [removeFiringsOlderThan(keptDays, batch), beyond])
     for (let removed = BigInt(batch); removed === BigInt(batch);)
       removed = (await remove.execute(db)).numAffectedRows ?? 0n
 }
