@@ -14,6 +14,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   authorize: () => import('./authorize.ts'),
   held: () => import('./held.ts'),
   pages: () => import('./pages.ts'),
+  expressions: () => import('./expressions.ts'),
   neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
