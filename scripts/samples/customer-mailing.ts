@@ -46,7 +46,7 @@ export async function customerMailing(session: Session): Promise<void> {
 /**
  * Makes the proxy lose the answer to the next request that sends a mail. Returns an object that counts these requests.
  */
-function loseOneAnswer({ services }: Session): { sent: number } {
+export function loseOneAnswer({ services }: Session): { sent: number } {
   const requests = { sent: 0 }
   services.mailProxy.choose = (method) => {
     if (method !== 'POST') return 'pass'

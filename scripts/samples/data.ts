@@ -53,6 +53,8 @@ export const expenses = {
 }
 export const holidays = { id: 'sheet-of-holidays', title: 'Holidays', head: ['name', 'from', 'to', 'asked'] }
 
+export const question = 'What is a float switch?'
+
 /** The model's answers. The model gives an answer if the prompt contains the key of the answer. */
 export const answers = {
   ...ratings,
@@ -62,5 +64,6 @@ export const answers = {
     'Finished:\n- OPS-1 Replace the seals in Utrecht\nUnder way:\n- OPS-2 Calibrate the meters in Bremen',
   'Review this document': '- the manual does not say how a seal is checked',
   'Read this expense': '{"what": "Lunch with Meander", "amount": 23.4, "day": "2026-11-27"}',
+  [question]: 'A float switch follows the water. It closes a circuit at a level, and stops the pump there.',
   'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
 }

@@ -3,6 +3,7 @@ import { show } from '../../src/demo/show.ts'
 import { customerMailing } from './customer-mailing.ts'
 import { documentReview } from './document-review.ts'
 import { expense, holidayRequest } from './forms.ts'
+import { slashCommand, welcomeSequence } from './hooks.ts'
 import { invoiceCheck } from './invoice-check.ts'
 import { issuesToSheet } from './issues-to-sheet.ts'
 import { onboarding } from './onboarding.ts'
@@ -28,9 +29,18 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['document-review', documentReview],
   ['expense', expense],
   ['holiday-request', holidayRequest],
-  // This sample connects the admin to Resend. From then on, all mails of the admin go there, so this sample runs
-  // last.
+  ['slash-command', slashCommand],
+  // These connect Resend. From then on, all mails of the samples go there, so they run last.
+  ['welcome-sequence', welcomeSequence],
   ['customer-mailing', customerMailing],
+])
+
+const everybody = 'its connections would serve the runs of everybody in the organization'
+/** Those that run only on a Countersign of their own, and why. */
+const alone = new Map([
+  ['weekly-report', 'the operator sets the address of Jira'],
+  ['slash-command', everybody],
+  ['welcome-sequence', everybody],
 ])
 
 const named = process.argv.slice(2)
@@ -56,9 +66,10 @@ process.env['TRACKER_BASE_URL'] = running.jiraUrl
 process.exit(
   await show('samples', async (stage) => {
     stage.atEnd('emulators', running.close)
-    if (stage.stack.isOthers && named.includes('weekly-report'))
+    const left = stage.stack.isOthers ? alone : new Map<string, string>()
+    for (const name of named.filter((each) => left.has(each)))
       throw new Error(
-        'weekly-report runs only on a Countersign of its own, because the operator sets the address of Jira: ' +
+        `${name} runs only on a Countersign of its own, because ${left.get(name)}: ` +
           'run it with DATA_DIR set to an empty folder',
       )
     const tag = Math.random().toString(36).slice(2, 8)
@@ -69,6 +80,8 @@ process.exit(
     const session: Session = { ...stage, changes, services: running, tag }
     stage.tell.step('The admin connects GitHub, Slack, Google, Trello and a language model')
     await connectServices(session)
-    for (const [name, run] of samples) if (named.length === 0 || named.includes(name)) await run(session)
+    for (const [name, why] of left) stage.tell.line(`${name} is left out: ${why}`)
+    for (const [name, run] of samples)
+      if (!left.has(name) && (named.length === 0 || named.includes(name))) await run(session)
   }),
 )

@@ -51,8 +51,9 @@ export interface Services {
   /** The open issues in GitHub's stand-in. */
   issues(): Promise<Issue[]>
   comments(issue: number): Promise<Comment[]>
-  /** The texts in a channel of Slack's stand-in. */
+  /** The texts in a channel of Slack's stand-in, the newest first. */
   messages(channel: string): Promise<string[]>
+  channelId(channel: string): Promise<string>
   /** The data in Google's stand-in. `trello` and `mails` return the data in the stand-ins for Trello and Resend. */
   readonly google: GoogleState
   trello(): TrelloState
@@ -67,7 +68,12 @@ export interface Services {
    * The credentials that all samples share. Each key is the name of a tool, and the credential is for the service of
    * this tool.
    */
-  readonly credentials: Readonly<Record<string, object>>
+  readonly credentials: Readonly<
+    Record<
+      'github_create_issue' | 'slack_send_message' | 'llm_generate' | 'docs_read' | 'trello_create_card',
+      object
+    >
+  >
   readonly jiraCredential: object
   readonly mailCredential: object
   close(): Promise<void>
@@ -130,6 +136,7 @@ function shown({
     issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=open&per_page=100'),
     comments: (issue) => askGithub<Comment[]>(github.url, 'GET', `issues/${issue}/comments?per_page=100`),
     messages: (name) => messagesIn(slack.url, name),
+    channelId: async (name) => (await channelIn(slack.url, name)) ?? '',
     google: google.state,
     trello: () => trello.state(),
     mails: () => mailsAt(resend.url),
@@ -179,9 +186,13 @@ function fillGoogle(state: GoogleState): void {
     })
 }
 
-async function messagesIn(slack: string, name: string): Promise<string[]> {
+async function channelIn(slack: string, name: string): Promise<string | undefined> {
   const { channels } = await askSlack(slack, 'conversations.list', {})
-  const id = channels.find((each) => `#${each.name}` === name)?.id
+  return channels.find((each) => `#${each.name}` === name)?.id
+}
+
+async function messagesIn(slack: string, name: string): Promise<string[]> {
+  const id = await channelIn(slack, name)
   if (id === undefined) return []
   const { messages } = await askSlack(slack, 'conversations.history', { channel: id })
   return messages.map(({ text }) => text)

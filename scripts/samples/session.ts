@@ -79,12 +79,18 @@ export async function connectServices(session: Session): Promise<void> {
 /** Integrations to which the samples connect the requester. */
 const replaced = ['github', 'slack', 'llm', 'google', 'trello', 'jira', 'mail']
 
-/** Connects the service of a tool for the requester. */
-export async function connectTool(session: Session, tool: string, credential: object): Promise<void> {
+/** Connects the service of a tool for the requester, or for the whole organization. */
+export async function connectTool(
+  session: Session,
+  tool: string,
+  credential: object,
+  scope: 'personal' | 'organization' = 'personal',
+): Promise<void> {
   const { client, changes, tell } = session
-  const standIn = { tool, name: emulatorName, credential }
+  const standIn = { tool, name: emulatorName, credential, scope }
   const { integration, account } = await connectStandIn(client, changes.onUndo, requester, standIn)
-  tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
+  const whose = scope === 'personal' ? '' : ', for the organization'
+  tell.line(`connected ${integration} as ${account ?? 'an account without a name'}${whose}`)
 }
 
 /** Uploads a file for the requester. The file is deleted when the samples have ended. */

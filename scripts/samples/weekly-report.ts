@@ -9,8 +9,6 @@ const to = 'operations@larkspur.example'
 export async function weeklyReport(session: Session): Promise<void> {
   const { stack, tell, services } = session
   tell.step('Weekly report: tickets of Jira become a report, which is mailed')
-  // The address of Jira is a setting of the stack. If the stack already ran before, it has another address.
-  if (stack.isOthers) return tell.line('left out: the operator of this Countersign sets the address of Jira')
   await connectTool(session, 'jira_search', services.jiraCredential)
   const workflow = await saveWorkflow(session, 'weekly-report')
   const { run } = await runToEnd(session, workflow, { inputs: { project, to } })

@@ -46,7 +46,12 @@ export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<
   })
   atEnd('the stand-in of GitHub', host.close)
   const credential = { token: 'any', base_url: host.url }
-  await connectStandIn(client, onUndo, person, { tool: 'github_create_issue', name, credential })
+  await connectStandIn(client, onUndo, person, {
+    tool: 'github_create_issue',
+    name,
+    credential,
+    scope: 'personal',
+  })
   tell.line(`${person} is connected to a stand-in of GitHub on this machine`)
   const workflow = await client.get<{ id: string }>(person, 'POST', '/workflows', {
     name: 'demo: report a fault',

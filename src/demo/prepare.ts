@@ -192,7 +192,7 @@ async function undoAll(undoing: (() => Promise<unknown>)[]): Promise<void> {
   if (failures.length > 0) throw new Error(`not everything was changed back:\n${failures.join('\n')}`)
 }
 
-/* Connects a person to stand-ins of services while a show runs. */
+/* Connects a person, or an organization, to stand-ins of services while a show runs. */
 
 interface Connection {
   readonly id: string
@@ -222,9 +222,16 @@ export async function connectStandIn(
   client: Client,
   onUndo: (step: () => Promise<unknown>) => void,
   person: Person,
-  { tool, name, credential }: { readonly tool: string; readonly name: string; readonly credential: object },
+  {
+    tool,
+    ...body
+  }: {
+    readonly tool: string
+    readonly name: string
+    readonly credential: object
+    readonly scope: 'personal' | 'organization'
+  },
 ): Promise<Connection> {
-  const body = { credential, scope: 'personal', name }
   const connection = await client.get<Connection>(person, 'POST', `/tools/${tool}/connect`, body)
   onUndo(() => client.get(person, 'DELETE', `/connections/${connection.id}`))
   return connection

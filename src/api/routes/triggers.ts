@@ -274,7 +274,7 @@ export const triggerRoutes = [
     key: 'POST /deliveries/{trigger}',
     summary: 'The address of a webhook: a message that proves its sender starts a run',
     description:
-      'JSON or a form of at most 1 MiB. 202 with the run; 200 with its `result` if the trigger answers so, and for the handshakes of Slack and GitHub. A redelivery gets the same run.',
+      'JSON or a form of at most 1 MiB. 202 with the run; 200 with its `result` if the trigger answers so, and for the handshakes of Slack and GitHub; 200 without a body for other messages of Slack. A redelivery gets the same run.',
     query: z.looseObject({}),
     responses: { 200: anyJson, 202: named('AcceptedDelivery', { run_id: id }) },
     async open(context, services, request, response) {
@@ -359,5 +359,6 @@ async function answerTo(
     const { status, result } = await runOf(context, await callerOf(context.db, row), runId)
     if (status === 'completed') return ok(result ?? null)
   }
-  return accepted({ run_id: runId })
+  // Slack shows its people every other answer: a body as a message, and another status as an error.
+  return row.settings.verify === 'slack' ? ok(undefined) : accepted({ run_id: runId })
 }
