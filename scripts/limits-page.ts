@@ -1,4 +1,4 @@
-import { mostArrivalSeconds } from '../src/api/routes/files.ts'
+import { mostArrivalSeconds } from '../src/api/file-form.ts'
 import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/attempt.ts'
 import { defaultRetry } from '../src/activities/answers.ts'

@@ -119,6 +119,11 @@ beforeAll(async () => {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
     found.set(path, named.replace(':step', 's').replace(':trigger', trigger.body.id))
   }
+  const steps = [{ id: 'mail', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: '{{input.uploaded_files}}' } }] // prettier-ignore
+  const reader = await server.call(users.owner.api_key, 'POST', '/workflows', {
+    name: 'reads files',
+    definition: { steps },
+  })
   const decided = await heldCall(server)
   const { api_key: key } = server.identities.users.admin
   await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
@@ -126,6 +131,7 @@ beforeAll(async () => {
     `/console/approvals/${decided}`,
     `/console/approvals/${await heldCall(server, { command: 'git push', notes: 'a line\n'.repeat(100) })}`,
     `/console/runs/${lost}`,
+    `/console/workflows/${reader.body.id}/run`,
     '/console/runs?status=paused&workflow_name=report',
     '/console/approvals?kind=agent_call',
     '/console/provider?kind=saml',

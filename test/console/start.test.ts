@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { newId } from '../../src/contract/ids.ts'
+import type { Who } from './support.ts'
 import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 
 /* The form that starts a run, made from the inputs of the workflow. */
@@ -105,4 +106,118 @@ test('is refused to a viewer, and to another organization', async () => {
   const token = await home.tokenOf(place, 'viewer')
   expect((await home.post(place, { token, action: 'start', ...given }, {}, cookie)).status).toBe(403)
   expect((await home.call('member', 'GET', '/runs')).body.data).toHaveLength(1)
+})
+
+describe('a workflow that reads files', () => {
+  let readsFiles = ''
+  const steps = [
+    { id: 'mail', tool: 'mail_send', params: { to: 'team@larkspur.example', subject: 's', text: '{{input.uploaded_files}}' } }, // prettier-ignore
+  ]
+  beforeAll(async () => {
+    const inputs = { note: { type: 'string', required: true } }
+    const made = await home.call('member', 'POST', '/workflows', { name: 'r', definition: { inputs, steps } })
+    readsFiles = `/console/workflows/${made.body.id}/run`
+  })
+
+  const invoice = new File(['seals: 10'], 'invoice.txt', { type: 'text/plain' })
+  async function sendFile(
+    fields: Record<string, string>,
+    more: { file?: File; who?: Who; at?: string; headers?: Record<string, string> } = {},
+  ) {
+    const { file = invoice, who = 'member', at = readsFiles, headers = {} } = more
+    const form = new FormData()
+    const token = await home.tokenOf(at, who)
+    for (const [name, text] of Object.entries({ token, once: newId('run'), ...fields }))
+      form.append(name, text)
+    form.append('file', file)
+    return fetch(`${home.server.base}${at}`, {
+      method: 'POST',
+      body: form,
+      headers: { cookie: await home.cookieOf(who), origin: home.server.base, 'sec-fetch-site': 'same-origin', ...headers }, // prettier-ignore
+      redirect: 'manual',
+    })
+  }
+  const filesOf = async () => (await home.call('member', 'GET', '/files')).body.data
+  const idsIn = (page: string) => [...page.matchAll(/value="(file_\w+)" checked/g)].map(([, id = '']) => id)
+
+  test('has a field for a file, and others have none', async () => {
+    const page = await home.main(readsFiles, 'member')
+    expect(page).toContain('enctype="multipart/form-data"')
+    expect(page).toMatch(/<label for="file">File<\/label><input type="file" id="file" name="file"/)
+    expect(await home.main(place, 'member')).not.toContain('type="file"')
+  })
+
+  test('keeps each file with its labels, says what would wait, and gives all to the run once', async () => {
+    const first = await (
+      await sendFile({ action: 'upload', labels: 'pii, finance', 'inputs.note': 'n' })
+    ).text()
+    expect(plain(first)).toContain('invoice.txt (finance, internal and pii)')
+    expect(first).toContain('value="n"')
+    expect(plain(first)).not.toContain('is required')
+    const [uploaded = ''] = idsIn(first)
+    const preview = await sendFile({ action: 'preview', uploaded, 'inputs.note': 'n' })
+    expect(preview.status).toBe(200)
+    const ids = idsIn(await preview.text())
+    expect(ids).toEqual([uploaded, expect.any(String)])
+    // A browser without a chosen file sends an empty one without a name.
+    const file = new File([], '')
+    const started = await sendFile({ action: 'start', uploaded, 'inputs.note': 'n' }, { file })
+    const run = /^\/console\/runs\/(run_\w+)/.exec(started.headers.get('location') ?? '')?.[1]
+    const { body } = await home.call('member', 'GET', `/runs/${run}`)
+    expect(body.inputs).toMatchObject({
+      note: 'n',
+      uploaded_files: [{ name: 'invoice.txt', text: 'seals: 10' }],
+    })
+    expect((await filesOf()).map(({ id }: { id: string }) => id).toSorted()).toEqual(ids.toSorted())
+  })
+
+  test('a second tap keeps one file and starts one run', async () => {
+    const before = (await filesOf()).length
+    const once = newId('run')
+    const tap = () => sendFile({ action: 'start', once, 'inputs.note': 'n' })
+    const taps = await Promise.all([tap(), tap()])
+    const places = new Set(taps.map(({ headers }) => headers.get('location')))
+    expect([...places]).toEqual([expect.stringContaining('/console/runs/run_')])
+    expect(await filesOf()).toHaveLength(before + 1)
+  })
+
+  test.each<[string, Record<string, string>, File, number, string]>([
+    ['a wrong label', { labels: 'Not a label' }, invoice, 422, 'labels-wrong'],
+    [
+      'a file that is none of these',
+      {},
+      new File([new Uint8Array([0, 1, 2, 255])], 'a.bin'),
+      422,
+      'file-wrong',
+    ],
+    ['a file that is too large', {}, new File([new Uint8Array(25 * 1024 ** 2 + 1)], 'a.txt'), 413, '25 MiB'],
+    ['fields that are too long', { 'inputs.note': 'n'.repeat(70_000) }, invoice, 413, 'larger than'],
+  ])('refuses %s, and keeps nothing', async (_, fields, file, status, words) => {
+    const before = await filesOf()
+    const answer = await sendFile({ action: 'start', ...fields }, { file })
+    expect([answer.status, await answer.text()]).toEqual([status, expect.stringContaining(words)])
+    expect(await filesOf()).toEqual(before)
+  })
+
+  test('a file that is kept stays in the form when an input is missing', async () => {
+    const answer = await sendFile({ action: 'start', 'inputs.note': '' })
+    const page = await answer.text()
+    expect([answer.status, idsIn(page).length]).toEqual([422, 1])
+    expect(page).toContain('id="inputs.note-wrong"')
+  })
+
+  test('nothing is read of a stranger, of another site, or with the token of another sign-in', async () => {
+    const before = await filesOf()
+    const tries = [
+      await sendFile({ action: 'start' }, { headers: { cookie: '' } }),
+      await sendFile({ action: 'start' }, { headers: { 'sec-fetch-site': 'cross-site' } }),
+      await sendFile({ action: 'start' }, { headers: { origin: 'https://elsewhere.example' } }),
+      await sendFile({ action: 'start', token: 'wrong' }),
+      await sendFile({ action: 'upload' }, { who: 'viewer' }),
+      await sendFile({ action: 'start' }, { at: '/console/keys/new' }),
+    ]
+    expect(tries.map(({ status }) => status)).toEqual([303, 403, 403, 403, 403, 400])
+    expect(tries[0]?.headers.get('location')).toContain('/console/sign-in')
+    expect(await filesOf()).toEqual(before)
+  })
 })

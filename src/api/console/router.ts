@@ -2,9 +2,9 @@ import express, { type Request, type Response, type Router } from 'express'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
 import { problemPage } from '../../console/pages/plain.tsx'
-import { ownPlace, type Form } from '../../console/visit.ts'
+import { ownPlace } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
-import { countRequest } from '../dispatch.ts'
+import { countRequest, goneSignal } from '../dispatch.ts'
 import type { Mounted } from '../route.ts'
 import { consoleAssets, type Assets } from './assets.ts'
 import {
@@ -15,11 +15,15 @@ import {
   openPages,
   formToken,
   queryOf,
-  readForm,
+  isMultipart,
+  readFields,
+  readFormWithFile,
+  requireOwnPage,
   requireToken,
+  type SentForm,
 } from './show.ts'
 import { accountPages, providerPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
-import { apiOf, personOf, renewed, signedIn } from './visits.ts'
+import { apiOf, personOf, renewed, signedIn, type Signed } from './visits.ts'
 
 /**
  * The console: pages rendered by the server (src/console), which read and change data only through the routes of the
@@ -49,17 +53,29 @@ interface Parts {
 }
 
 function mount(router: Router, page: PageRoute, parts: Parts): void {
-  const { context, assets } = parts
+  const { context, services, assets } = parts
   router.get(
     page.path,
-    asPage(page.path, assets, (request, response) => answer(page, parts, { request, response, form: null })),
+    asPage(page.path, assets, (request, response) =>
+      answer(page, parts, { request, response }, () => Promise.resolve(null)),
+    ),
   )
   if (page.post === undefined) return
   router.post(
     page.path,
     asPage(page.path, assets, async (request, response) => {
-      const form = await readForm(context.config, request)
-      await answer(page, parts, { request, response, form })
+      const asked = { request, response }
+      requireOwnPage(context.config, request)
+      // Only a person who is signed in, and within the limit of requests, sends more than a small form.
+      if (page.takesFile === true && isMultipart(request))
+        return answer(page, parts, asked, ({ identity }) =>
+          readFormWithFile(context, request, {
+            holderId: identity.charged.holderId,
+            signal: goneSignal(response, services),
+          }),
+        )
+      const form = await readFields(request)
+      return answer(page, parts, asked, () => Promise.resolve({ form, file: null, release: () => {} }))
     }),
   )
 }
@@ -67,30 +83,37 @@ function mount(router: Router, page: PageRoute, parts: Parts): void {
 async function answer(
   page: PageRoute,
   { context, services, assets, layouts }: Parts,
-  { request, response, form }: { request: Request; response: Response; form: Form | null },
+  { request, response }: { request: Request; response: Response },
+  read: (signed: Signed) => Promise<SentForm | null>,
 ): Promise<void> {
   const signed = await signedIn(context, services, request)
   if (signed === null) {
     sendTo(response, `/console/sign-in?return=${encodeURIComponent(ownPlace(request.originalUrl))}`)
     return
   }
-  const token = formToken(context.config, signed.sessionId)
-  if (form !== null) requireToken(context.config, signed.sessionId, form)
-  else await renewed(services, request, response, signed)
   await countRequest(context, response, signed.identity.charged, 'requests')
-  const api = apiOf(context, services, { request, response, signed })
-  const person = await personOf(api, request)
-  const visit = {
-    place: request.originalUrl,
-    params: request.params as Record<string, string>,
-    query: queryOf(request),
-    now: new Date(),
-    layouts,
-    api,
-    person,
-    token,
+  const sent = await read(signed)
+  try {
+    const token = formToken(context.config, signed.sessionId)
+    if (sent !== null) requireToken(context.config, signed.sessionId, sent.form)
+    else await renewed(services, request, response, signed)
+    const api = apiOf(context, services, { request, response, signed, file: sent?.file ?? null })
+    const person = await personOf(api, request)
+    const visit = {
+      place: request.originalUrl,
+      params: request.params as Record<string, string>,
+      query: queryOf(request),
+      now: new Date(),
+      layouts,
+      api,
+      person,
+      token,
+      hasFile: (sent?.file ?? null) !== null,
+    }
+    const shown =
+      sent === null || page.post === undefined ? await page.get(visit) : await page.post(visit, sent.form)
+    show({ request, response, assets }, shown, { person, token })
+  } finally {
+    sent?.release()
   }
-  const shown =
-    form === null || page.post === undefined ? await page.get(visit) : await page.post(visit, form)
-  show({ request, response, assets }, shown, { person, token })
 }

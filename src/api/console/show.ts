@@ -10,7 +10,9 @@ import type { Context } from '../../governance/context.ts'
 import { requireSameOrigin, type Auth, type AuthAnswer } from '../auth.ts'
 import type { Mounted } from '../route.ts'
 import type { Config } from '../../shared/config.ts'
+import { createEntry } from '../../governance/limits/shares.ts'
 import { readBytes } from '../body-bytes.ts'
+import { enterUpload, readPageForm, type FormFile } from '../file-form.ts'
 import type { Assets } from './assets.ts'
 
 /** Scripts, styles and forms only of this service, and no frames of other sites. */
@@ -170,6 +172,11 @@ const formLimit = 64 * 1024
 
 /** Throws if the form comes from another site, by `Origin`, and by `Sec-Fetch-Site` if the browser sends it. */
 export async function readForm(config: Config, request: Request): Promise<URLSearchParams> {
+  requireOwnPage(config, request)
+  return readFields(request)
+}
+
+export function requireOwnPage(config: Config, request: Request): void {
   const site = request.headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin')
     throw new ApiError(
@@ -177,15 +184,48 @@ export async function readForm(config: Config, request: Request): Promise<URLSea
       'this form was sent from another site: open the page here, and send it again',
     )
   requireSameOrigin(config, request)
-  return readFields(request)
 }
 
-async function readFields(request: Request): Promise<URLSearchParams> {
+export async function readFields(request: Request): Promise<URLSearchParams> {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
     throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
   const body = await readBytes(request, { bytes: formLimit, tooLarge })
-  const form = new URLSearchParams(body.whole().toString())
+  return checked(new URLSearchParams(body.whole().toString()))
+}
+
+export const isMultipart = ({ headers }: Request): boolean =>
+  /^multipart\/form-data\s*;/i.test(headers['content-type'] ?? '')
+
+export interface SentForm {
+  readonly form: URLSearchParams
+  readonly file: FormFile | null
+  /** Gives the memory of the file back. */
+  release(): void
+}
+
+/** The fields have the same limit as without a file. */
+export async function readFormWithFile(
+  { shares }: Context,
+  request: Request,
+  { holderId, signal }: { readonly holderId: string; readonly signal: AbortSignal },
+): Promise<SentForm> {
+  const permit = await enterUpload(shares, holderId, request, signal)
+  const entry = createEntry(shares, holderId)
+  try {
+    const { file, fields } = await readPageForm(request, entry)
+    const form = checked(new URLSearchParams(fields))
+    if (form.toString().length > formLimit) throw tooLarge()
+    return { form, file, release: () => permit.release() }
+  } catch (error) {
+    permit.release()
+    throw error
+  } finally {
+    entry.leave()
+  }
+}
+
+function checked(form: URLSearchParams): URLSearchParams {
   // PostgreSQL cannot keep it, and no browser sends it.
   if ([...form].some((pair) => pair.some((text) => text.includes('\0'))))
     throw new ApiError('bad_request', 'the form has NUL characters: take them out')

@@ -11,6 +11,7 @@ import { isGuarded, type Mounted, type Answer, type Route } from '../route.ts'
 import { requireScopes } from '../../governance/access/recheck.ts'
 import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
 import { admitted, pathParams, type Sent } from '../admitted.ts'
+import { hashedFile, noFile, sentFile, type FormFile } from '../file-form.ts'
 import { routes } from '../routes/index.ts'
 
 /** Pages accept no API keys. */
@@ -47,9 +48,15 @@ export async function signedIn(
 export function apiOf(
   context: Context,
   services: Mounted,
-  { request, response, signed }: { request: Request; response: Response; signed: Signed },
+  {
+    request,
+    response,
+    signed,
+    file = null,
+  }: { request: Request; response: Response; signed: Signed; file?: FormFile | null },
 ): Api {
   return apiFor(context, services, {
+    file,
     identity: signed.identity,
     ip: addressOf(request),
     requestId: requestIdOf(response),
@@ -99,6 +106,8 @@ const wantedBy = (request: Request): string | null =>
  */
 
 interface Sender {
+  /** What the form of the page has brought. */
+  readonly file: FormFile | null
   readonly identity: Identity
   readonly ip: string | null
   readonly requestId: string
@@ -151,7 +160,7 @@ function apiFor(context: Context, services: Mounted, sender: Sender): Api {
 async function call(
   context: Context,
   services: Mounted,
-  { identity, ip, requestId, signal, identify }: Sender,
+  { file, identity, ip, requestId, signal, identify }: Sender,
   key: string,
   { params = {}, query = {}, body, idempotencyKey }: AnyRequest,
 ): Promise<TextAnswer> {
@@ -170,9 +179,12 @@ async function call(
     signal,
     identify,
   }
-  return admitted({ route, context, services, identity, sent }, (made, _entry, rawBody) =>
-    answerOnce(route, made, rawBody),
-  )
+  return admitted({ route, context, services, identity, sent }, (made, _entry, rawBody) => {
+    if (route.receive === undefined) return answerOnce(route, made, rawBody)
+    if (file === null) throw noFile()
+    const received = sentFile(file, (body as { readonly labels?: readonly string[] }).labels ?? [])
+    return answerOnce(route, { ...made, body: received }, hashedFile(received))
+  })
 }
 
 const hasValue = (entry: [string, string | undefined]): entry is [string, string] => entry[1] !== undefined

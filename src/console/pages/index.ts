@@ -32,6 +32,8 @@ export interface PageRoute {
   readonly path: string
   get(visit: PersonsVisit): Promise<Shown>
   post?(visit: PersonsVisit, form: Form): Promise<Shown>
+  /** Its form may bring a file. */
+  readonly takesFile?: true
 }
 
 export const pages: readonly PageRoute[] = [
@@ -111,7 +113,12 @@ export const pages: readonly PageRoute[] = [
     post: (visit, form) => endSession(visit, form),
   },
   { path: workflowsPath, get: (visit) => workflowsPage(visit) },
-  { path: startPath, get: (visit) => startPage(visit), post: (visit, form) => startRun(visit, form) },
+  {
+    path: startPath,
+    takesFile: true,
+    get: (visit) => startPage(visit),
+    post: (visit, form) => startRun(visit, form),
+  },
   {
     path: triggersPath,
     get: (visit) => triggersPage(visit),

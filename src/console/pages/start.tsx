@@ -1,9 +1,22 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import type { InputDeclaration } from '../../contract/definition.ts'
 import { startPath } from '../../contract/pages.ts'
+import { references } from '../../policy/template-syntax.ts'
+import { filesInput } from '../../policy/templates.ts'
+import { visible } from '../../policy/readers/look-alikes.ts'
 import { list } from '../../policy/text.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { empty, Field, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import {
+  Checks,
+  empty,
+  Field,
+  FileField,
+  labelled,
+  onceOf,
+  Refused,
+  Select,
+  type Filled,
+} from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { capital, Message, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
@@ -22,6 +35,10 @@ type Inputs = readonly (readonly [string, InputDeclaration])[]
 const fieldOf = (name: string): string => `inputs.${name}`
 const inputsOf = ({ definition }: Workflow): Inputs => Object.entries(definition.inputs ?? {})
 
+/** A definition does not declare files: it reads them as `{{input.uploaded_files}}`. */
+const takesFiles = ({ definition }: Workflow): boolean =>
+  references(definition as unknown as Json).some((each) => each.kind === 'input' && each.name === filesInput)
+
 /** `GET /console/workflows/{id}/run` */
 export async function startPage(
   visit: PersonsVisit,
@@ -32,8 +49,13 @@ export async function startPage(
   if (!found.ok) return problemPage(found, visit.place)
   const workflow = found.body
   const inputs = inputsOf(workflow)
-  const labels = Object.fromEntries(inputs.map(([name]) => [fieldOf(name), wordsOf(name)]))
-  const filled = labelled({ ...given, form: given.form ?? fromLink(visit.query, inputs) }, labels)
+  const labels = {
+    ...Object.fromEntries(inputs.map(([name]) => [fieldOf(name), wordsOf(name)])),
+    ...fileLabels,
+  }
+  const form = given.form ?? fromLink(visit.query, inputs)
+  const filled = labelled({ ...given, form }, labels, { files: 'uploaded', name: 'file' })
+  const withFiles = takesFiles(workflow)
   return {
     status: filled.problem?.status ?? 200,
     title: `Start ${workflow.name}`,
@@ -51,12 +73,18 @@ export async function startPage(
         </header>
         <Refused filled={filled} />
         {preview === null ? null : <Previewed preview={preview} />}
-        <PostForm action={startPath.replace(':id', workflow.id)} token={visit.token} class="card fill">
+        <PostForm
+          action={startPath.replace(':id', workflow.id)}
+          token={visit.token}
+          class="card fill"
+          {...(withFiles ? { enctype: 'multipart/form-data' } : {})}
+        >
           <OnceField />
-          {inputs.length === 0 ? <p class="quiet">This workflow takes no inputs.</p> : null}
+          {inputs.length === 0 && !withFiles ? <p class="quiet">This workflow takes no inputs.</p> : null}
           {inputs.map(([name, declaration]) => (
             <Input name={name} declaration={declaration} filled={filled} />
           ))}
+          {withFiles ? <Files kept={await keptFiles(visit, form)} filled={filled} /> : null}
           <div class="row">
             <button name="action" value="start">
               Start the run
@@ -64,6 +92,11 @@ export async function startPage(
             <button name="action" value="preview" class="plain" formnovalidate>
               Show what would wait
             </button>
+            {withFiles ? (
+              <button name="action" value="upload" class="plain" formnovalidate>
+                Add another file
+              </button>
+            ) : null}
           </div>
         </PostForm>
       </article>
@@ -72,17 +105,20 @@ export async function startPage(
 }
 
 /** `POST /console/workflows/{id}/run` */
-export async function startRun(visit: PersonsVisit, form: Form): Promise<Shown> {
+export async function startRun(visit: PersonsVisit, sent: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const found = await visit.api.call('GET /workflows/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
+  const { form, problem } = await keepFile(visit, found.body, sent)
+  if (problem !== null || form.get('action') === 'upload') return startPage(visit, { form, problem })
   const read = readInputs(inputsOf(found.body), form)
   if ('problem' in read) return startPage(visit, { form, problem: read.problem })
   const { inputs } = read
+  const files = takesFiles(found.body) ? form.getAll('uploaded') : []
   if (form.get('action') === 'preview') {
     const preview = await visit.api.call('POST /workflows/{id}/authorization-preview', {
       params: { id },
-      body: { inputs },
+      body: { inputs, files },
     })
     return preview.ok
       ? startPage(visit, { form, problem: null }, preview.body)
@@ -92,12 +128,74 @@ export async function startRun(visit: PersonsVisit, form: Form): Promise<Shown> 
   const started = await visit.api.call('POST /workflows/{id}/execute', {
     params: { id },
     query: { wait: '0' },
-    body: { inputs, ...(zone === null ? {} : { time_zone: zone }) },
+    body: { inputs, files, ...(zone === null ? {} : { time_zone: zone }) },
     ...onceOf(form),
   })
   return started.ok
     ? { redirect: `${runsPath}/${started.body.execution_id}` }
     : startPage(visit, { form, problem: started })
+}
+
+const fileLabels = { file: 'File', labels: 'Labels of the file', uploaded: 'Files of the run' }
+
+/** The form with the id of its file, which is an organization's file from then on. */
+async function keepFile(
+  { api, hasFile }: PersonsVisit,
+  workflow: Workflow,
+  sent: Form,
+): Promise<{ readonly form: Form; readonly problem: Problem | null }> {
+  if (!hasFile || !takesFiles(workflow)) return { form: sent, problem: null }
+  const { idempotencyKey: once } = onceOf(sent)
+  const kept = await api.call('POST /files', {
+    query: { organization_id: workflow.organization_id },
+    body: { file: 'file', labels: [sent.get('labels') ?? ''] },
+    ...(once === undefined ? {} : { idempotencyKey: `${once}-file` }),
+  })
+  if (!kept.ok) return { form: sent, problem: kept }
+  const form = new URLSearchParams(sent)
+  form.delete('labels')
+  form.append('uploaded', kept.body.id)
+  return { form, problem: null }
+}
+
+type Kept = AnswerOf<'GET /files/{id}'>
+
+/** The most files of one run. */
+const mostKept = 20
+
+/** Those that the form names, and that are still there. */
+async function keptFiles({ api }: PersonsVisit, form: Form | null): Promise<Kept[]> {
+  const ids = (form?.getAll('uploaded') ?? []).slice(0, mostKept)
+  const found = await Promise.all(ids.map((id) => api.call('GET /files/{id}', { params: { id } })))
+  return found.flatMap((each) => (each.ok ? [each.body] : []))
+}
+
+function Files({ kept, filled }: { kept: readonly Kept[]; filled: Filled }) {
+  const ids = kept.map(({ id }) => id)
+  return (
+    <>
+      {kept.length === 0 ? null : (
+        <Checks
+          name="uploaded"
+          options={kept.map(({ id, name, labels }) => [id, `${visible(name)} (${list(labels, 'and')})`])}
+          checked={ids}
+          filled={filled}
+        />
+      )}
+      <FileField
+        name="file"
+        help="PDF, DOCX, XLSX, CSV or text, at most 25 MiB. Its text is kept as a file of the organization."
+        filled={filled}
+      />
+      <Field
+        name="labels"
+        optional
+        most={1_000}
+        help="Besides “internal”, such as “pii”, with commas between them. Rules go by them."
+        filled={filled}
+      />
+    </>
+  )
 }
 
 const wordsOf = (name: string): string => capital(name.replaceAll(/[_-]+/g, ' ').trim())

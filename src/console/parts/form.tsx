@@ -168,6 +168,19 @@ export function Field(props: FieldProps) {
   )
 }
 
+/** What was chosen is not shown again: browsers do not take a file from a page. */
+export function FileField({ name, help, filled = empty }: Pick<FieldProps, 'name' | 'help' | 'filled'>) {
+  const wrong = problemsAt(filled, name)
+  return (
+    <div class="stack">
+      <label for={name}>{filled.labels?.[name]}</label>
+      <input type="file" id={name} name={name} {...marksOf(name, wrong, help)} />
+      <Wrong name={name} wrong={wrong} />
+      <Help name={name} help={help} />
+    </div>
+  )
+}
+
 export function Select(props: {
   readonly name: string
   readonly label?: string

@@ -145,6 +145,8 @@ export function PostForm(props: {
   token: string
   children?: ComponentChildren
   class?: string
+  /** For a form with a file. */
+  enctype?: 'multipart/form-data'
 }) {
   const { action, token, children, ...rest } = props
   return (
