@@ -90,6 +90,12 @@ const headShape = {
     .describe('since when a person must decide or resolve something; null if nothing waits for a person'),
   requested_by: id,
   requester_email: z.string().describe('the address at the time when the run was accepted'),
+  trigger: z
+    .strictObject({ id, name: z.string() })
+    .nullable()
+    .describe(
+      'what started it; null for a start by a person or program, and when its firing is no longer kept',
+    ),
   risk,
   created_at: time,
   started_at: time.nullable(),

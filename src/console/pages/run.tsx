@@ -5,6 +5,7 @@ import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.ts
 import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
+import { triggerPath } from '../../contract/pages.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
 import { Message, Words } from '../parts/words.tsx'
@@ -181,8 +182,30 @@ function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_f
   )
 }
 
+/** Viewers see no triggers. */
+function Starter({
+  run: { trigger, workflow_id: workflow, requester_email: email },
+  isMember,
+}: StarterProps) {
+  if (trigger === null) return <Words text={email} />
+  const name = <Words text={trigger.name} />
+  return (
+    <>
+      The trigger{' '}
+      {isMember && workflow !== null ? <a href={triggerPath(workflow, trigger.id)}>{name}</a> : name} of{' '}
+      <Words text={email} />
+    </>
+  )
+}
+
+interface StarterProps {
+  readonly run: RunShown
+  readonly isMember: boolean
+}
+
 function Head({ run, isOpen, visit }: { run: RunShown; isOpen: boolean; visit: PersonsVisit }) {
   const { now } = visit
+  const isMember = hasRole(roleIn(visit, run.organization_id), 'member')
   const version = `${run.status}/${run.status_reason}/${partlyDone(run)}`
   return (
     <Live name="run-head" version={version} {...pollOf(run.id, isOpen)}>
@@ -201,7 +224,7 @@ function Head({ run, isOpen, visit }: { run: RunShown; isOpen: boolean; visit: P
           <RunReason run={run} />
         </p>
         <p class="quiet small">
-          <Words text={run.requester_email} /> started it <Time at={run.created_at} now={now} />
+          <Starter run={run} isMember={isMember} /> started it <Time at={run.created_at} now={now} />
           {run.duration_ms === null ? null : ` · it took ${duration(run.duration_ms)}`}
         </p>
       </header>

@@ -150,6 +150,11 @@ function Row({ run, now }: { run: RunHead; now: Date }) {
           </p>
         )}
         <p class="quiet small">
+          {run.trigger === null ? null : (
+            <>
+              Trigger <Words text={run.trigger.name} most={120} />,{' '}
+            </>
+          )}
           <Words text={run.requester_email} most={120} />, <Time at={created_at} now={now} />
           {duration_ms === null ? null : ` · took ${duration(duration_ms)}`}
         </p>

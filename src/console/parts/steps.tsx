@@ -18,6 +18,7 @@ export const runFields = [
   'waiting_for',
   'requested_by',
   'requester_email',
+  'trigger',
   'inputs',
   'input_labels',
   'result',

@@ -54,6 +54,7 @@ export async function readSessionRun(
     waiting_since: session.waiting_since?.toISOString() ?? null,
     requested_by: session.user_id,
     requester_email: session.user_email ?? '',
+    trigger: null,
     inputs: {},
     input_labels: {},
     outputs: {},

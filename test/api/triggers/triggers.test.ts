@@ -283,6 +283,25 @@ test('a test shows the inputs that a message would give, and starts nothing', as
   expect(await firingsOf(made)).toEqual([])
 })
 
+test('a run names the trigger that has started it, as long as this is there', async () => {
+  const made = await hook({ verify: 'bearer' })
+  const { body } = await send(made, json, { authorization: `Bearer ${made.secret}` })
+  const own = await as('member', 'POST', `/workflows/${workflow}/execute?wait=0`, {})
+  await as('admin', 'PATCH', at(made), { name: 'bugs' })
+  const triggers = async () => {
+    const { data } = (await as('viewer', 'GET', `/runs?workflow_id=${workflow}`)).body
+    return data.map(({ id, trigger }: { id: string; trigger: unknown }) => [id, trigger])
+  }
+  const trigger = { id: made.id, name: 'bugs' }
+  expect(await triggers()).toEqual([
+    [own.body.execution_id, null],
+    [body.run_id, trigger],
+  ])
+  expect((await inputsOf(body.run_id)).trigger).toEqual(trigger)
+  await as('admin', 'DELETE', at(made))
+  expect((await inputsOf(body.run_id)).trigger).toBeNull()
+})
+
 test('a new secret ends the old one, and a deleted trigger takes nothing', async () => {
   const made = await hook({ verify: 'bearer' })
   const { body: changed } = await as('admin', 'PATCH', at(made), { new_secret: true })

@@ -30,6 +30,8 @@ export interface RunView {
   readonly requested_by: string
   /** From the time when the run was accepted. */
   readonly requester_email: string
+  /** Whose firing started it. Is null when the firing is no longer kept. */
+  readonly trigger: StartedBy | null
   /** Is absent for people who may not see it (approvals/sight.ts), and so are `outputs` and `result`. */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
@@ -52,6 +54,12 @@ export interface RunView {
   readonly cost: number
   /** By another person, if this is the requester's first run after it. Is null for other readers. */
   readonly changed_since_your_last_run: VersionChange | null
+}
+
+/** The id and the present name of a trigger. */
+interface StartedBy {
+  readonly id: string
+  readonly name: string
 }
 
 export interface WaitingView {
@@ -133,6 +141,7 @@ export type RunHead = Omit<
 
 export type ShownRun = Selectable<RunsTable> & {
   readonly workflow_name: string | null
+  readonly trigger: StartedBy | null
   readonly waiting_since: Date | null
 }
 
@@ -142,6 +151,15 @@ export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
     .select('workflows.name')
     .whereRef('workflows.id', '=', 'runs.workflow_id')
     .as('workflow_name')
+
+export const startedBy = (eb: ExpressionBuilder<Database, 'runs'>) =>
+  eb
+    .selectFrom('trigger_firings as f')
+    .innerJoin('triggers as t', 't.id', 'f.trigger_id')
+    .select(sql<StartedBy>`json_build_object('id', t.id, 'name', t.name)`.as('trigger'))
+    .whereRef('f.run_id', '=', 'runs.id')
+    .limit(1)
+    .as('trigger')
 
 export function head(run: ShownRun): RunHead {
   return {
@@ -156,6 +174,7 @@ export function head(run: ShownRun): RunHead {
     waiting_since: iso(run.waiting_since),
     requested_by: run.requested_by,
     requester_email: run.requester_email,
+    trigger: run.trigger,
     risk: run.risk,
     created_at: run.created_at.toISOString(),
     started_at: iso(run.started_at),
@@ -190,7 +209,7 @@ export async function listRuns(
   let query = context.db
     .selectFrom('runs')
     .selectAll()
-    .select(workflowName)
+    .select([workflowName, startedBy])
     .where('organization_id', '=', organizationId)
   if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)

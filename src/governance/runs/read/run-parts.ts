@@ -24,6 +24,7 @@ import {
   type ShownRun,
   type StepView,
   workflowName,
+  startedBy,
   type ItemCounts,
 } from './read.ts'
 import {
@@ -114,7 +115,7 @@ function readBeginning(
       const stored = await db
         .selectFrom('runs')
         .selectAll()
-        .select(workflowName)
+        .select([workflowName, startedBy])
         .where('id', '=', runId)
         .where('organization_id', '=', organizationId)
         .executeTakeFirst()
