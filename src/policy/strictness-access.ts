@@ -74,8 +74,6 @@ const useWords: Readonly<Record<GroupUse['kind'], string>> = {
   override: 'override of',
 }
 
-export const isAboutApproval = (reason: string): boolean => reason.startsWith(`the ${useWords.approval} `)
-
 /** The provider of an organization: who can sign in as whom, and what its groups give. */
 export interface SignInBody {
   readonly kind: 'oidc' | 'saml'

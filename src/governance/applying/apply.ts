@@ -1,5 +1,4 @@
 import { groupsCalled } from '../../db/queries/people.ts'
-import { isAboutApproval } from '../../policy/strictness-access.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
 import { hasRole } from '../access/scopes.ts'
 import { roleUnderLock } from '../access/recheck.ts'
@@ -47,8 +46,7 @@ export const prepareChange =
     if (prepared === null || baseOf(prepared.before, prepared.reliesOn?.() ?? []) !== change.base)
       return changedMeanwhile
     const why = await prepared.whyLooser(usualTerms(context), () => Promise.resolve(new Set()))
-    // Approvals come and go with calls, and the requester of a change cannot know those of later ones.
-    if (why.some((reason) => !change.why.includes(reason) && !isAboutApproval(reason))) return looserMeanwhile
+    if (why.some((reason) => !change.why.includes(reason))) return looserMeanwhile
     const over = (await prepared.over?.()) ?? null
     if (over !== null) throw quotaExceeded(over)
     return prepared

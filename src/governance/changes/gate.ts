@@ -84,6 +84,11 @@ export interface Prepared<R> {
     terms: UsualTerms,
     waiting: () => Promise<ReadonlySet<string>>,
   ): readonly string[] | Promise<readonly string[]>
+  /**
+   * Reasons that come and go with calls. The requester of a change cannot know later ones, so they do not count when it
+   * is applied. Default: none.
+   */
+  whyForNow?(): Promise<readonly string[]>
   save(): Promise<R>
 }
 
@@ -114,7 +119,10 @@ export async function changeAs<R>(
     }
     const why =
       tx.policy.settings.loosening === 'second_person'
-        ? await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx, context.sealer))
+        ? [
+            ...(await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx, context.sealer))),
+            ...((await prepared.whyForNow?.()) ?? []),
+          ]
         : []
     const answer = show(
       why.length === 0 ? await prepared.save() : await hold(tx, caller, seal, { prepared, why, example }),

@@ -6,7 +6,7 @@ import { namersOfGroup, waitingForGroup } from '../../db/queries/people.ts'
 import type { GroupsTable } from '../../db/schema/identity.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { list, quote } from '../../policy/text.ts'
-import { whyLooserMembers } from '../../policy/strictness-access.ts'
+import { whyLooserMembers, type GroupUse } from '../../policy/strictness-access.ts'
 import type { JsonObject, Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
@@ -323,6 +323,8 @@ export async function prepareMembership(
   if (!isIn && !wasIn) throw notFound('member of the group', user)
   if (isIn && !wasIn) requireFits(members.length + 1)
   const [address = userId] = await addressesOf(tx, [userId])
+  const whyMember = (uses: readonly GroupUse[]) =>
+    isIn === wasIn ? [] : whyLooserMembers(uses, { comes: isIn, goes: !isIn })
   const side = (is: boolean) => ({ group: name, member: address, member_id: userId, is_in: is })
   return {
     request: { operation: 'group.member', given: { group: id, user: userId, is_in: isIn } },
@@ -334,12 +336,8 @@ export async function prepareMembership(
       : `Take ${quote(address)} out of the group ${quote(name)}`,
     before: side(wasIn),
     after: side(isIn),
-    async whyLooser() {
-      if (isIn === wasIn) return []
-      const named = await tx.send(namersOfGroup(tx.organizationId, name))
-      const waiting = await tx.send(waitingForGroup(tx.organizationId, id))
-      return whyLooserMembers([...named, ...waiting], { comes: isIn, goes: !isIn })
-    },
+    whyLooser: async () => whyMember(await tx.send(namersOfGroup(tx.organizationId, name))),
+    whyForNow: async () => whyMember(await tx.send(waitingForGroup(tx.organizationId, id))),
     async save() {
       const group = { id, name }
       const doer = doerOf(changer)

@@ -226,13 +226,22 @@ describe('policies and groups', () => {
     const names = Array.from({ length: 6 }, () => newId('rule'))
     for (const each of names) await saved({ ...hold(), name: each, approver: { group: name } })
     const tool_name = tool()
-    await saved({ verdict: 'require_approval', tools: [tool_name], approver: { group: name } })
-    await server.call(server.identities.agent_key, 'POST', '/authorize', { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name, tool_input: {} }) // prettier-ignore
+    await saved({
+      verdict: 'require_approval',
+      tools: [tool_name, `${tool_name}_later`],
+      approver: { group: name },
+    })
+    const ask = (name: string) =>
+      server.call(server.identities.agent_key, 'POST', '/authorize', { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name: name, tool_input: {} }) // prettier-ignore
+    await ask(tool_name)
     const { body: many } = await ours('owner', 'PUT', member)
     expect(many.change.why).toHaveLength(6)
     const reasons = (await as('owner', 'GET', `/approvals/${many.change.id}`)).body.params.why
     for (const each of names) expect(reasons).toContain(`the rule \`${each}\` would let another person act or decide`) // prettier-ignore
     expect(reasons).toContain(`the waiting approval of \`${tool_name}\` would let another person act or decide`) // prettier-ignore
+    // A call that came meanwhile does not end the change.
+    await ask(`${tool_name}_later`)
+    expect((await asOther('POST', `/approvals/${many.change.id}/approve`, {})).body.status).toBe('approved')
     // Whom a block of the group restricts may not leave it at once.
     const blocked = newId('group').toLowerCase()
     const { body: second } = await ours('owner', 'POST', '/groups', { name: blocked, members: [personOf('member').userId] }) // prettier-ignore
