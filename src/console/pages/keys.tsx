@@ -1,6 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { keysPath, secondFactorPath } from '../../contract/pages.ts'
-import { Copy } from '../parts/copy.tsx'
 import {
   Confirm,
   empty,
@@ -13,11 +12,12 @@ import {
   Wrong,
   type Filled,
 } from '../parts/form.tsx'
-import { Island } from '../parts/island.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
+import { Island } from '../parts/island.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { groupsOf, groupsOfAccount, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.ts'
 import { ScopeChoice } from '../parts/scope-choice.tsx'
+import { secretPage } from '../parts/secret.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -295,7 +295,7 @@ function missingIn(form: Form): Problem | null {
   return details.length === 0 ? null : { status: 422, code: 'validation_error', message, details }
 }
 
-/** `POST /console/keys/new`. The key is in this answer alone: not in an address, and browsers keep no copy. */
+/** `POST /console/keys/new` */
 export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown> {
   const account = form.get('service_account')
   const missing = missingIn(form)
@@ -312,24 +312,17 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
   })
   if (!made.ok) return newKeyPage(visit, { form, problem: made })
   const { api_key: secret, name, id, needs_confirmation: needsFactor } = made.body
-  return {
-    status: 200,
+  return secretPage({
     title: 'Your new key',
-    main: (
-      <article class="page medium">
-        <h1>Your new key</h1>
-        <section class="card stack" aria-label="The key">
-          <p>
-            <strong>Copy it now.</strong> No other page shows it, and nobody can read it later.
-          </p>
-          <p class="secret">
-            <code id="secret">{secret}</code>
-          </p>
-          <Island of={Copy} props={{ from: 'secret' }} />
-          <p class="quiet">
-            <Words text={name} /> stands in the list of keys from now on.
-          </p>
-        </section>
+    label: 'The key',
+    secret,
+    inside: (
+      <p class="quiet">
+        <Words text={name} /> stands in the list of keys from now on.
+      </p>
+    ),
+    after: (
+      <>
         {needsFactor ? (
           <p class="note">
             The organization refuses this key until you have confirmed it with your second factor.
@@ -339,9 +332,9 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
           <a href={`${keysPath}/${id}`}>{needsFactor ? 'Confirm it' : 'See what it may do'}</a>
           <a href={keysPath}>All keys</a>
         </p>
-      </article>
+      </>
     ),
-  }
+  })
 }
 
 /* One key. */

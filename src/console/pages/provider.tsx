@@ -1,7 +1,7 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { peoplePath, providerPath } from '../../contract/pages.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import { Confirm, empty, Field, labelled, Refused, Select, Told, type Filled } from '../parts/form.tsx'
+import { Confirm, empty, Fields, labelled, Refused, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -173,20 +173,20 @@ function Setting(props: { visit: PersonsVisit; signIn: SignIn; filled: Filled })
       <Registration kind={kind} signIn={signIn} />
       <PostForm action={providerPath} token={visit.token} class="fill">
         <input type="hidden" name="kind" value={kind} />
-        {kind === 'oidc' ? (
-          <OidcFields saved={saved} filled={filled} />
-        ) : (
-          <SamlFields saved={saved} filled={filled} />
-        )}
-        <Field
-          name="domains"
-          rows={2}
-          most={12_000}
-          value={provider?.domains.map(({ domain }) => domain).join('\n') ?? ''}
-          help="One in each line. People with such an address use this provider, once you have proven the domain."
+        <Fields
           filled={filled}
+          fields={[
+            ...(kind === 'oidc' ? oidcFields(saved) : samlFields(saved)),
+            {
+              name: 'domains',
+              rows: 2,
+              most: 12_000,
+              value: provider?.domains.map(({ domain }) => domain).join('\n') ?? '',
+              help: 'One in each line. People with such an address use this provider, once you have proven the domain.',
+            },
+            ...rightsFields(kind, provider),
+          ]}
         />
-        <Rights kind={kind} provider={provider} filled={filled} />
         <button class="primary" name="action" value="save">
           Save
         </button>
@@ -220,73 +220,51 @@ function Registration({ kind, signIn }: { kind: Kind; signIn: SignIn }) {
   )
 }
 
-interface OfKind {
-  readonly saved: Provider | null
-  readonly filled: Filled
-}
+const oidcFields = (saved: Provider | null) => [
+  {
+    name: 'issuer',
+    most: 500,
+    value: saved?.issuer ?? '',
+    help: 'The name of the provider, exactly as it writes it: https://login.acme.com.',
+  },
+  {
+    name: 'client_id',
+    most: 500,
+    value: saved?.client_id ?? '',
+    help: 'The provider gives it to Countersign.',
+  },
+  {
+    name: 'client_secret',
+    type: 'password' as const,
+    most: 2_000,
+    ...(saved === null
+      ? { help: 'It is stored sealed, and never shown again.' }
+      : { optional: true as const, help: 'Leave it empty to keep the present one.' }),
+  },
+]
 
-function OidcFields({ saved, filled }: OfKind) {
-  return (
-    <>
-      <Field
-        name="issuer"
-        most={500}
-        value={saved?.issuer ?? ''}
-        help="The name of the provider, exactly as it writes it: https://login.acme.com."
-        filled={filled}
-      />
-      <Field
-        name="client_id"
-        most={500}
-        value={saved?.client_id ?? ''}
-        help="The provider gives it to Countersign."
-        filled={filled}
-      />
-      <Field
-        name="client_secret"
-        type="password"
-        most={2_000}
-        {...(saved === null ? {} : { optional: true as const })}
-        help={
-          saved === null
-            ? 'It is stored sealed, and never shown again.'
-            : 'Leave it empty to keep the present one.'
-        }
-        filled={filled}
-      />
-    </>
-  )
-}
-
-function SamlFields({ saved, filled }: OfKind) {
-  return (
-    <>
-      <Field
-        name="issuer"
-        label="Entity id of the provider"
-        most={500}
-        value={saved?.issuer ?? ''}
-        help="Exactly as its metadata writes it."
-        filled={filled}
-      />
-      <Field
-        name="sso_url"
-        most={500}
-        value={saved?.sso_url ?? ''}
-        help="Where the provider takes requests (HTTP-Redirect)."
-        filled={filled}
-      />
-      <Field
-        name="certificates"
-        rows={4}
-        most={50_000}
-        value={saved?.certificates.join('\n') ?? ''}
-        help="In PEM, one behind the other. Add the new one before your provider changes it."
-        filled={filled}
-      />
-    </>
-  )
-}
+const samlFields = (saved: Provider | null) => [
+  {
+    name: 'issuer',
+    label: 'Entity id of the provider',
+    most: 500,
+    value: saved?.issuer ?? '',
+    help: 'Exactly as its metadata writes it.',
+  },
+  {
+    name: 'sso_url',
+    most: 500,
+    value: saved?.sso_url ?? '',
+    help: 'Where the provider takes requests (HTTP-Redirect).',
+  },
+  {
+    name: 'certificates',
+    rows: 4,
+    most: 50_000,
+    value: saved?.certificates.join('\n') ?? '',
+    help: 'In PEM, one behind the other. Add the new one before your provider changes it.',
+  },
+]
 
 /** `finance = member`, one in each line. */
 const pairsOf = (map: Readonly<Record<string, string>> = {}): string =>
@@ -295,61 +273,51 @@ const pairsOf = (map: Readonly<Record<string, string>> = {}): string =>
     .join('\n')
 
 /** Which role and which groups the people of the provider get. */
-function Rights(props: { kind: Kind; provider: SignIn['provider']; filled: Filled }) {
-  const { kind, provider, filled } = props
-  return (
-    <>
-      <Select
-        name="default_role"
-        options={[
-          ['', 'None: only invited people and those with a group below'],
-          ['viewer', 'Viewer: sees runs'],
-          ['member', 'Member: starts runs'],
-          ['admin', 'Admin: decides, writes rules'],
-        ]}
-        value={provider?.default_role ?? ''}
-        filled={filled}
-      />
-      <Field
-        name="groups_claim"
-        label={kind === 'oidc' ? labels.groups_claim : 'Attribute with the groups'}
-        most={100}
-        optional
-        value={provider?.groups_claim ?? ''}
-        help="Usually groups. Leave it empty if groups give no roles."
-        filled={filled}
-      />
-      <Field
-        name="role_map"
-        rows={4}
-        most={20_000}
-        optional
-        value={pairsOf(provider?.role_map)}
-        help="One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership."
-        filled={filled}
-      />
-      <Field
-        name="group_map"
-        rows={3}
-        most={20_000}
-        optional
-        value={pairsOf(provider?.group_map)}
-        help="One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out."
-        filled={filled}
-      />
-      <Select
-        name="checks_factor"
-        label="Does the provider always ask for a second factor?"
-        options={[
-          ['', 'Only when it says so in the sign-in'],
-          ['true', 'Yes, always'],
-        ]}
-        value={provider?.checks_factor === true ? 'true' : ''}
-        filled={filled}
-      />
-    </>
-  )
-}
+const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
+  {
+    name: 'default_role',
+    options: [
+      ['', 'None: only invited people and those with a group below'],
+      ['viewer', 'Viewer: sees runs'],
+      ['member', 'Member: starts runs'],
+      ['admin', 'Admin: decides, writes rules'],
+    ] as const,
+    value: provider?.default_role ?? '',
+  },
+  {
+    name: 'groups_claim',
+    label: kind === 'oidc' ? labels.groups_claim : 'Attribute with the groups',
+    most: 100,
+    optional: true as const,
+    value: provider?.groups_claim ?? '',
+    help: 'Usually groups. Leave it empty if groups give no roles.',
+  },
+  {
+    name: 'role_map',
+    rows: 4,
+    most: 20_000,
+    optional: true as const,
+    value: pairsOf(provider?.role_map),
+    help: 'One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership.',
+  },
+  {
+    name: 'group_map',
+    rows: 3,
+    most: 20_000,
+    optional: true as const,
+    value: pairsOf(provider?.group_map),
+    help: 'One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out.',
+  },
+  {
+    name: 'checks_factor',
+    label: 'Does the provider always ask for a second factor?',
+    options: [
+      ['', 'Only when it says so in the sign-in'],
+      ['true', 'Yes, always'],
+    ] as const,
+    value: provider?.checks_factor === true ? 'true' : '',
+  },
+]
 
 function Required(props: { visit: PersonsVisit; isRequired: boolean; provider: Provider }) {
   const { visit, isRequired } = props

@@ -1,10 +1,9 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { providerPath } from '../../contract/pages.ts'
-import { Copy } from '../parts/copy.tsx'
 import { Confirm, Field, labelled, onceOf, type Filled } from '../parts/form.tsx'
-import { Island } from '../parts/island.tsx'
-import { OnceField, PostForm } from '../parts/layout.tsx'
-import { actions, Empty, Table } from '../parts/list.tsx'
+import { actions } from '../parts/list.tsx'
+import { secretPage } from '../parts/secret.tsx'
+import { ShortList } from '../parts/short-list.tsx'
 import { Time } from '../parts/time.tsx'
 import { Words } from '../parts/words.tsx'
 import { waitsFor, type Form, type PersonsVisit, type Result, type Shown } from '../visit.ts'
@@ -27,38 +26,37 @@ export function ScimTokens(props: {
 }) {
   const { visit, tokens, address, filled } = props
   return (
-    <section class="stack" aria-labelledby="directory">
-      <h2 id="directory">Your directory</h2>
-      <p>
-        Directories such as Okta and Entra ID add and remove people and groups here (SCIM 2.0). Give yours
-        this address, and a token of the organization:
-      </p>
-      <p>
-        <code class="whole">{address}</code>
-      </p>
-      {tokens.length === 0 ? (
-        <Empty title="There is no token.">Make one after you have proven a domain.</Empty>
-      ) : (
-        <Table
-          label="Tokens"
-          head={['Name', 'Made by', 'Used', 'Ends', actions]}
-          rows={tokens.map((token) => rowOf(token, visit))}
-        />
-      )}
-      <PostForm action={providerPath} token={visit.token} class="card fill">
-        <h3>New token</h3>
-        <OnceField />
-        <Field
-          name="token_name"
-          most={100}
-          help="Such as “Okta”. The token ends after half a year, and stays when its maker leaves."
-          filled={filled}
-        />
-        <button name="action" value="token-create">
-          Create the token
-        </button>
-      </PostForm>
-    </section>
+    <ShortList
+      id="directory"
+      title="Your directory"
+      about={
+        <>
+          <p>
+            Directories such as Okta and Entra ID add and remove people and groups here (SCIM 2.0). Give yours
+            this address, and a token of the organization:
+          </p>
+          <p>
+            <code class="whole">{address}</code>
+          </p>
+        </>
+      }
+      none={{ title: 'There is no token.', words: 'Make one after you have proven a domain.' }}
+      head={['Name', 'Made by', 'Used', 'Ends', actions]}
+      rows={tokens.map((token) => rowOf(token, visit))}
+      form={{
+        action: providerPath,
+        token: visit.token,
+        title: 'New token',
+        button: ['token-create', 'Create the token'],
+      }}
+    >
+      <Field
+        name="token_name"
+        most={100}
+        help="Such as “Okta”. The token ends after half a year, and stays when its maker leaves."
+        filled={filled}
+      />
+    </ShortList>
   )
 }
 
@@ -91,7 +89,6 @@ interface Waiting {
   readonly change: { readonly token: string }
 }
 
-/** The token is in this answer alone: not in an address, and browsers keep no copy. */
 export async function createScimToken(
   { api }: PersonsVisit,
   form: Form,
@@ -105,27 +102,21 @@ export async function createScimToken(
   if (!made.ok) return labelled({ form, problem: made }, { token_name: 'Name' }, { name: 'token_name' })
   const approval = waitsFor(made.body)
   const { token } = approval === null ? made.body : (made.body as unknown as Waiting).change
-  const main = (
-    <article class="page medium">
-      <h1>Your new token</h1>
-      {approval === null ? null : (
+  const page = secretPage({
+    title: 'Your new token',
+    label: 'The token',
+    secret: token,
+    before:
+      approval === null ? null : (
         <p class="note" role="status">
           It counts once another owner has approved it: <a href={approval}>what waits</a>.
         </p>
-      )}
-      <section class="card stack" aria-label="The token">
-        <p>
-          <strong>Copy it now.</strong> No other page shows it, and nobody can read it later.
-        </p>
-        <p class="secret">
-          <code id="secret">{token}</code>
-        </p>
-        <Island of={Copy} props={{ from: 'secret' }} />
-      </section>
+      ),
+    after: (
       <p>
         <a href={providerPath}>Back to the company sign-in</a>
       </p>
-    </article>
-  )
-  return { page: { status: 200, title: 'Your new token', main } }
+    ),
+  })
+  return { page }
 }

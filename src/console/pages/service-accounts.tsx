@@ -1,8 +1,9 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { keysPath, peoplePath } from '../../contract/pages.ts'
 import { Confirm, Field, onceOf, Select, type Filled } from '../parts/form.tsx'
-import { OnceField, PostForm } from '../parts/layout.tsx'
-import { actions, Empty, Table } from '../parts/list.tsx'
+import { PostForm } from '../parts/layout.tsx'
+import { actions } from '../parts/list.tsx'
+import { ShortList } from '../parts/short-list.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, Words } from '../parts/words.tsx'
@@ -38,40 +39,38 @@ export function ServiceAccounts(props: {
 }) {
   const { visit, organization, accounts, filled } = props
   return (
-    <section class="stack" aria-labelledby="service-accounts">
-      <h2 id="service-accounts">Service accounts</h2>
-      <p class="quiet">
-        For programs such as a nightly job. They have keys, cannot sign in or vote, and stay when the person
-        who made them leaves.
-      </p>
-      {accounts.length === 0 ? (
-        <Empty title="There is no service account.">
-          Make one before a program uses a key of yours: your keys end with you.
-        </Empty>
-      ) : (
-        <Table
-          label="Service accounts"
-          head={['Name', 'Role', 'Keys', 'Used', 'Made by', actions]}
-          rows={accounts.map((account) => rowOf(account, visit, organization.id))}
-        />
-      )}
-      <PostForm action={peoplePath} token={visit.token} class="card fill">
-        <h3>New service account</h3>
-        <OnceField />
-        <input type="hidden" name="organization_id" value={organization.id} />
-        <Field name="name" most={100} help="Such as “nightly report”." filled={filled} />
-        <Select
-          name="role"
-          id="service-role"
-          label="Role"
-          options={roleOptions}
-          value={filled.form?.get('role') ?? 'member'}
-        />
-        <button name="action" value="service-create">
-          Create the service account
-        </button>
-      </PostForm>
-    </section>
+    <ShortList
+      id="service-accounts"
+      title="Service accounts"
+      about={
+        <p class="quiet">
+          For programs such as a nightly job. They have keys, cannot sign in or vote, and stay when the person
+          who made them leaves.
+        </p>
+      }
+      none={{
+        title: 'There is no service account.',
+        words: 'Make one before a program uses a key of yours: your keys end with you.',
+      }}
+      head={['Name', 'Role', 'Keys', 'Used', 'Made by', actions]}
+      rows={accounts.map((account) => rowOf(account, visit, organization.id))}
+      form={{
+        action: peoplePath,
+        token: visit.token,
+        title: 'New service account',
+        button: ['service-create', 'Create the service account'],
+      }}
+    >
+      <input type="hidden" name="organization_id" value={organization.id} />
+      <Field name="name" most={100} help="Such as “nightly report”." filled={filled} />
+      <Select
+        name="role"
+        id="service-role"
+        label="Role"
+        options={roleOptions}
+        value={filled.form?.get('role') ?? 'member'}
+      />
+    </ShortList>
   )
 }
 

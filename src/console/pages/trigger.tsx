@@ -10,7 +10,7 @@ import { nothingDone } from '../parts/waiting.tsx'
 import { Alert, Message, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { mayArm, secretPage, TriggerState, whenWords, type Trigger } from './triggers.tsx'
+import { mayArm, shownSecret, TriggerState, whenWords, type Trigger } from './triggers.tsx'
 
 /* One trigger: what it starts, pause and resume, and its firings. */
 
@@ -156,7 +156,7 @@ export async function changeTrigger(visit: PersonsVisit, form: Form): Promise<Sh
     AnswerOf<'PATCH /workflows/{id}/triggers/{trigger}'>
   >
   const path = triggerPath(params.id, params.trigger)
-  if (secret && webhook) return secretPage({ path, secret, url: webhook.url })
+  if (secret && webhook) return shownSecret({ path, secret, url: webhook.url })
   return { redirect: action === 'delete' ? triggersPath : path }
 }
 

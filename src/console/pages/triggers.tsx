@@ -1,10 +1,9 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import { peoplePath, triggerPath, triggersPath } from '../../contract/pages.ts'
-import { Copy } from '../parts/copy.tsx'
 import { empty, Field, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
-import { Island } from '../parts/island.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
+import { secretPage } from '../parts/secret.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
@@ -270,7 +269,7 @@ export async function createTrigger(visit: PersonsVisit, form: Form): Promise<Sh
   const path = triggerPath(workflow, id)
   return secret === null || webhook === null
     ? { redirect: path }
-    : secretPage({ path, secret, url: webhook.url })
+    : shownSecret({ path, secret, url: webhook.url })
 }
 
 type Body = BodyOf<'POST /workflows/{id}/triggers'>
@@ -327,29 +326,22 @@ const ofFields = (problem: Problem): Problem => ({
   })),
 })
 
-/** The secret is in this answer alone: not in an address, and browsers keep no copy. */
-export const secretPage = ({ path, secret, url }: { path: string; secret: string; url: string }): Shown => ({
-  status: 200,
-  title: 'The secret of your webhook',
-  main: (
-    <article class="page medium">
-      <h1>The secret of your webhook</h1>
-      <section class="card stack" aria-label="The secret">
-        <p>
-          <strong>Copy it now.</strong> No other page shows it, and nobody can read it later.
-        </p>
-        <p class="secret">
-          <code id="secret">{secret}</code>
-        </p>
-        <Island of={Copy} props={{ from: 'secret' }} />
+export const shownSecret = ({ path, secret, url }: { path: string; secret: string; url: string }): Shown =>
+  secretPage({
+    title: 'The secret of your webhook',
+    label: 'The secret',
+    secret,
+    inside: (
+      <>
         <p>Give the sender this address too:</p>
         <p>
           <code class="whole">{url}</code>
         </p>
-      </section>
+      </>
+    ),
+    after: (
       <p>
         <a href={path}>Go to the trigger</a>
       </p>
-    </article>
-  ),
-})
+    ),
+  })

@@ -181,7 +181,7 @@ export function FileField({ name, help, filled = empty }: Pick<FieldProps, 'name
   )
 }
 
-export function Select(props: {
+interface SelectProps {
   readonly name: string
   readonly label?: string
   /** Value and text. */
@@ -191,7 +191,9 @@ export function Select(props: {
   readonly filled?: Filled
   /** If the page has several fields with this name. */
   readonly id?: string
-}) {
+}
+
+export function Select(props: SelectProps) {
   const { name, options, help, filled = empty, id = name } = props
   const value = filled.form?.get(name) ?? props.value
   const wrong = problemsAt(filled, name)
@@ -210,6 +212,19 @@ export function Select(props: {
     </div>
   )
 }
+
+/** Fields of one form, one below the other. One with `options` is a list to choose from. */
+export const Fields = (props: { filled: Filled; fields: readonly (FieldProps | SelectProps)[] }) => (
+  <>
+    {props.fields.map((each) =>
+      'options' in each ? (
+        <Select {...each} filled={props.filled} />
+      ) : (
+        <Field {...each} filled={props.filled} />
+      ),
+    )}
+  </>
+)
 
 /** Check boxes with one name. */
 export function Checks(props: {

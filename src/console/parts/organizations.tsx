@@ -1,8 +1,9 @@
 import { accountPath } from '../../contract/pages.ts'
 import type { Organization, PersonsVisit } from '../visit.ts'
 import { Field, type Filled } from './form.tsx'
-import { OnceField, PostForm } from './layout.tsx'
-import { actions, Empty, Table } from './list.tsx'
+import { PostForm } from './layout.tsx'
+import { actions } from './list.tsx'
+import { ShortList } from './short-list.tsx'
 import { Badge } from './state.tsx'
 import { capital, Words } from './words.tsx'
 
@@ -11,39 +12,37 @@ export function Organizations({ visit, filled }: { visit: PersonsVisit; filled: 
   const { organizations } = visit.person
   const made = organizations.find(({ id }) => id === visit.query.get('made'))
   return (
-    <section class="stack" aria-labelledby="organizations">
-      <h2 id="organizations">Your organizations</h2>
-      {made === undefined ? null : (
-        <p class="note" role="status">
-          <Words text={made.name} /> is made, and you are its owner. The pages show one organization at a
-          time: press “Switch” to see this one. Then you can invite people.
-        </p>
-      )}
-      {organizations.length === 0 ? (
-        <Empty title="You are in no organization.">
-          Make one here, or ask an owner of one for an invitation.
-        </Empty>
-      ) : (
-        <Table
-          label="Your organizations"
-          head={['Name', 'Your role', actions]}
-          rows={organizations.map((each) => rowOf(each, visit))}
-        />
-      )}
-      <PostForm action={accountPath} token={visit.token} class="card fill">
-        <h3>New organization</h3>
-        <OnceField />
-        <Field
-          name="name"
-          most={200}
-          help="Such as your company or team. You become its owner, and invite the others."
-          filled={filled}
-        />
-        <button name="action" value="organization">
-          Make the organization
-        </button>
-      </PostForm>
-    </section>
+    <ShortList
+      id="organizations"
+      title="Your organizations"
+      about={
+        made === undefined ? null : (
+          <p class="note" role="status">
+            <Words text={made.name} /> is made, and you are its owner. The pages show one organization at a
+            time: press “Switch” to see this one. Then you can invite people.
+          </p>
+        )
+      }
+      none={{
+        title: 'You are in no organization.',
+        words: 'Make one here, or ask an owner of one for an invitation.',
+      }}
+      head={['Name', 'Your role', actions]}
+      rows={organizations.map((each) => rowOf(each, visit))}
+      form={{
+        action: accountPath,
+        token: visit.token,
+        title: 'New organization',
+        button: ['organization', 'Make the organization'],
+      }}
+    >
+      <Field
+        name="name"
+        most={200}
+        help="Such as your company or team. You become its owner, and invite the others."
+        filled={filled}
+      />
+    </ShortList>
   )
 }
 
