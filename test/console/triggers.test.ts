@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { aWebhookTrigger, signedInAt, violations } from './support.ts'
@@ -6,10 +6,11 @@ import { aWebhookTrigger, signedInAt, violations } from './support.ts'
 /* `/console/triggers`, and the page of one. */
 
 let home: PagesHome
+let first: { workflow_id: string; service_account: string }
 beforeAll(async () => {
   home = await startPages()
   // It makes a workflow and a service account, too.
-  await aWebhookTrigger(home.server)
+  first = (await aWebhookTrigger(home.server)).body
 })
 afterAll(() => home?.server.close())
 
@@ -31,6 +32,18 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('button', { name: 'Create the schedule' }).click()
     await page.getByRole('heading', { level: 1, name: 'nightly' }).waitFor()
     expect(await page.getByText('0 9 * * * (Europe/Berlin)').count()).toBe(1)
+    await page.locator('summary', { hasText: 'Change …' }).click()
+    await page.getByLabel('Name').fill('at ten')
+    await page.getByLabel('Cron pattern').fill('10 o’clock')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByLabel('Name').inputValue()).toBe('at ten')
+    expect(await page.getByLabel('Cron pattern').getAttribute('aria-invalid')).toBe('true')
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await page.getByLabel('Cron pattern').fill('0 10 * * *')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { level: 1, name: 'at ten' }).waitFor()
+    expect(await page.getByText('0 10 * * * (Europe/Berlin)').count()).toBe(1)
     await page.getByRole('button', { name: 'Pause' }).click()
     await page.getByText('paused by').waitFor()
     await page.getByRole('button', { name: 'Resume' }).click()
@@ -38,7 +51,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.locator('summary', { hasText: 'Delete' }).click()
     await page.getByRole('button', { name: 'Delete the trigger' }).click()
     await page.getByRole('heading', { level: 1, name: 'Triggers' }).waitFor()
-    expect(await page.getByText('nightly').count()).toBe(0)
+    expect(await page.getByText('at ten').count()).toBe(0)
   })
 
   inBrowser('a webhook shows its secret once, and its page the firing of a message', async () => {
@@ -70,5 +83,69 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('heading', { level: 1, name }).waitFor()
     await page.goto(`${home.server.base}/console/runs`)
     await page.getByText(`Trigger ${name}, clerk-`).waitFor()
+  })
+})
+
+describe('the form changes only what is another one', () => {
+  type Trigger = { id: string; workflow_id: string; service_account: string }
+  const make = async (more: object): Promise<Trigger> => {
+    const asked = { name: 't', service_account: first.service_account, version: 'latest', ...more }
+    const { status, body } = await home.call(
+      'owner',
+      'POST',
+      `/workflows/${first.workflow_id}/triggers`,
+      asked,
+    )
+    expect(status).toBe(201)
+    return body
+  }
+  const now = async ({ workflow_id: workflow, id }: Trigger) =>
+    (await home.call('owner', 'GET', `/workflows/${workflow}/triggers/${id}`)).body
+  const save = async (
+    of: Trigger,
+    fields: Record<string, string>,
+    who: 'approver' | 'owner' = 'approver',
+  ) => {
+    const place = `/console/workflows/${of.workflow_id}/triggers/${of.id}`
+    const common = { name: 't', service_account: of.service_account, version: 'latest', inputs: '{}' }
+    const token = await home.tokenOf(place, who)
+    return home.post(place, { token, action: 'save', ...common, ...fields }, {}, await home.cookieOf(who))
+  }
+  const hourly = { cron: '', every_seconds: '3600', time_zone: 'UTC', catch_up: 'last', overlap: 'skip' }
+
+  test('so a schedule with a new name does not begin anew, and one with other times does', async () => {
+    const made = await make({ schedule: { every_seconds: 3_600 } })
+    const before = await now(made)
+    const saved = await save(made, { ...hourly, name: 'u', inputs: '{"text": "{{ due_at }}"}' })
+    expect([saved.status, saved.headers.get('location')]).toEqual([303, expect.stringContaining('done=save')])
+    expect(await now(made)).toMatchObject({
+      name: 'u',
+      inputs: { text: '{{ due_at }}' },
+      schedule: before.schedule,
+      armed_by: [expect.any(String), expect.any(String)],
+    })
+    await save(made, { ...hourly, every_seconds: '60', version: '1' })
+    expect(await now(made)).toMatchObject({ name: 't', version: 1, schedule: { every_seconds: 60 } })
+    expect((await now(made)).schedule.next_due_at).not.toBe(before.schedule.next_due_at)
+  })
+
+  test('so nobody arms a trigger who saves it as it is', async () => {
+    const made = await make({ schedule: { every_seconds: 3_600 } })
+    const before = await now(made)
+    expect((await save(made, hourly)).status).toBe(303)
+    expect(await now(made)).toEqual(before)
+  })
+
+  test('so the answer of an owner stays, and another proof makes a new secret', async () => {
+    const made = await make({ webhook: { verify: 'bearer', answer: 'result' } })
+    expect((await save(made, { verify: 'bearer', name: 'u' })).status).toBe(403)
+    expect((await save(made, { verify: 'bearer', name: 'u', answer: 'result' }, 'owner')).status).toBe(303)
+    expect((await save(made, { verify: 'slack', answer: 'result' }, 'owner')).status).toBe(422)
+    const shown = await (await save(made, { verify: 'standard', answer: 'result' }, 'owner')).text()
+    expect(/id="secret">(whsec_[^<]+)</.test(shown)).toBe(true)
+    expect((await now(made)).webhook).toMatchObject({ verify: 'standard', answer: 'result' })
+    expect((await save(made, { verify: 'standard', answer: 'accepted' }, 'owner')).status).toBe(303)
+    expect((await save(made, { verify: 'standard', name: 'v' })).status).toBe(303)
+    expect(await now(made)).toMatchObject({ name: 'v', webhook: { answer: 'accepted' } })
   })
 })

@@ -1,16 +1,24 @@
-import { triggerPath, triggersPath } from '../../contract/pages.ts'
+import { startPath, triggerPath, triggersPath } from '../../contract/pages.ts'
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { Confirm } from '../parts/form.tsx'
+import { Confirm, empty, Refused, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { Badge, type Tone } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
+import {
+  labelledTrigger,
+  triggerBody,
+  triggerChanges,
+  TriggerFields,
+  type Options,
+  type Trigger,
+} from '../parts/trigger-form.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
-import { Alert, Message, Words } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import { Message, Words } from '../parts/words.tsx'
+import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { mayArm, shownSecret, TriggerState, whenWords, type Trigger } from './triggers.tsx'
+import { accountsFor, mayArm, shownSecret, TriggerState, whenWords } from './triggers.tsx'
 
 /* One trigger: what it starts, pause and resume, and its firings. */
 
@@ -19,21 +27,27 @@ type Firing = AnswerOf<'GET /workflows/{id}/triggers/{trigger}/firings'>['data']
 const namedBy = ({ params }: PersonsVisit) => ({ id: params['id'] ?? '', trigger: params['trigger'] ?? '' })
 
 /** `GET /console/workflows/{id}/triggers/{trigger}` */
-export async function triggerPage(visit: PersonsVisit, problem: Problem | null = null): Promise<Shown> {
+export async function triggerPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+  const filled = labelledTrigger(given)
   const params = namedBy(visit)
   const cursor = visit.query.get('cursor') ?? undefined
   const found = await visit.api.call('GET /workflows/{id}/triggers/{trigger}', { params })
   if (!found.ok) return problemPage(found, visit.place)
-  const firings = await visit.api.call('GET /workflows/{id}/triggers/{trigger}/firings', {
-    params,
-    query: { limit: '20', ...(cursor === undefined ? {} : { cursor }) },
-  })
+  const [firings, workflow, accounts] = await Promise.all([
+    visit.api.call('GET /workflows/{id}/triggers/{trigger}/firings', {
+      params,
+      query: { limit: '20', ...(cursor === undefined ? {} : { cursor }) },
+    }),
+    visit.api.call('GET /workflows/{id}', { params: { id: params.id } }),
+    accountsFor(visit),
+  ])
   if (!firings.ok) return problemPage(firings, visit.place)
+  if (!workflow.ok) return problemPage(workflow, visit.place)
   const trigger = found.body
   const path = triggerPath(trigger.workflow_id, trigger.id)
   const { data, next_cursor: next } = firings.body
   return {
-    status: problem?.status ?? 200,
+    status: filled.problem?.status ?? 200,
     title: 'Trigger',
     main: (
       <article class="page">
@@ -53,9 +67,15 @@ export async function triggerPage(visit: PersonsVisit, problem: Problem | null =
             </p>
           )}
         </header>
-        <Alert message={problem?.message ?? null} />
-        <Facts facts={factsOf(trigger, visit.now)} />
-        {mayArm(visit) ? <Changes trigger={trigger} token={visit.token} path={path} /> : null}
+        <Refused filled={filled} />
+        <Told visit={visit} results={results} />
+        <Facts facts={factsOf(trigger, { workflow: workflow.body.name, accounts, now: visit.now })} />
+        {mayArm(visit) ? (
+          <>
+            <Changes trigger={trigger} token={visit.token} path={path} />
+            <Settings trigger={trigger} visit={visit} accounts={accounts} filled={filled} />
+          </>
+        ) : null}
         <h2>Firings</h2>
         {data.length === 0 ? (
           <Empty title="It has not fired yet.">
@@ -80,15 +100,29 @@ export async function triggerPage(visit: PersonsVisit, problem: Problem | null =
   }
 }
 
-function factsOf(trigger: Trigger, now: Date) {
+/** Members do not see the names of service accounts. */
+function factsOf(
+  trigger: Trigger,
+  { workflow, accounts, now }: { workflow: string; accounts: Options; now: Date },
+) {
+  const [, account] = accounts.find(([id]) => id === trigger.service_account) ?? []
   const { schedule, webhook, inputs, untrusted } = trigger
   const next = schedule === null || trigger.paused ? null : <Time at={schedule.next_due_at} now={now} />
   return [
+    [
+      'Workflow',
+      <a href={startPath.replace(':id', trigger.workflow_id)}>
+        <Words text={workflow} most={120} />
+      </a>,
+    ],
     ['When', whenWords(trigger)],
     ['Next', next],
     ['Address', webhook === null ? null : <code class="whole">{webhook.url}</code>],
     ['Version', String(trigger.version)],
-    ['Service account', <code>{trigger.service_account}</code>],
+    [
+      'Service account',
+      account === undefined ? <code>{trigger.service_account}</code> : <Words text={account} />,
+    ],
     [untrusted ? 'Inputs, untrusted' : 'Inputs', <Words text={JSON.stringify(inputs)} most={2_000} />],
   ] as const
 }
@@ -129,6 +163,24 @@ function Changes({ trigger, token, path }: { trigger: Trigger; token: string; pa
   )
 }
 
+const results = { save: 'The change is saved, and holds from the next firing on.' }
+
+/** Unfolded if it was refused. */
+function Settings(props: { trigger: Trigger; visit: PersonsVisit; accounts: Options; filled: Filled }) {
+  const { trigger, visit, filled } = props
+  return (
+    <details open={filled.form !== null}>
+      <summary class="button">Change …</summary>
+      <PostForm action={triggerPath(trigger.workflow_id, trigger.id)} token={visit.token} class="card fill">
+        <TriggerFields kind={trigger.kind} {...props} />
+        <button class="primary" name="action" value="save">
+          Save
+        </button>
+      </PostForm>
+    </details>
+  )
+}
+
 const tones: Readonly<Record<Firing['state'], readonly [Tone, string]>> = {
   waiting: ['wait', 'Waiting'],
   started: ['good', 'Started'],
@@ -150,14 +202,25 @@ function rowOf(firing: Firing, now: Date) {
 export async function changeTrigger(visit: PersonsVisit, form: Form): Promise<Shown> {
   const params = namedBy(visit)
   const action = form.get('action')
-  const changed = await act(visit, params, action)
-  if (!changed.ok) return triggerPage(visit, changed)
+  const changed = action === 'save' ? await save(visit, form) : await act(visit, params, action)
+  if (!changed.ok) return triggerPage(visit, { form: action === 'save' ? form : null, problem: changed })
   const { secret, webhook } = (changed.body ?? {}) as Partial<
     AnswerOf<'PATCH /workflows/{id}/triggers/{trigger}'>
   >
   const path = triggerPath(params.id, params.trigger)
   if (secret && webhook) return shownSecret({ path, secret, url: webhook.url })
-  return { redirect: action === 'delete' ? triggersPath : path }
+  return { redirect: action === 'delete' ? triggersPath : action === 'save' ? `${path}?done=save` : path }
+}
+
+async function save(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
+  const params = namedBy(visit)
+  const found = await visit.api.call('GET /workflows/{id}/triggers/{trigger}', { params })
+  if (!found.ok) return found
+  const wanted = triggerBody(form, found.body.kind, found.body)
+  if ('problem' in wanted) return { ok: false, ...wanted.problem }
+  const body = triggerChanges(found.body, wanted.body)
+  if (Object.keys(body).length === 0) return found
+  return visit.api.call('PATCH /workflows/{id}/triggers/{trigger}', { params, body })
 }
 
 function act(

@@ -213,8 +213,10 @@ export function Select(props: SelectProps) {
   )
 }
 
+export type FieldOrSelect = FieldProps | SelectProps
+
 /** Fields of one form, one below the other. One with `options` is a list to choose from. */
-export const Fields = (props: { filled: Filled; fields: readonly (FieldProps | SelectProps)[] }) => (
+export const Fields = (props: { filled: Filled; fields: readonly FieldOrSelect[] }) => (
   <>
     {props.fields.map((each) =>
       'options' in each ? (
