@@ -9,7 +9,7 @@ import { Island } from './island.tsx'
  */
 export const secretPage = (props: {
   readonly title: string
-  /** Of the secret, for screen readers. */
+  /** What screen readers call the secret. */
   readonly label: string
   readonly secret: string
   readonly before?: ComponentChildren

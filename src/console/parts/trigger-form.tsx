@@ -147,7 +147,7 @@ export function TriggerFields(props: {
   readonly trigger: Trigger | null
   readonly accounts: Options
   readonly filled: Filled
-  /** Of a new one: the workflow is chosen with it. */
+  /** A new one is made for one of these. */
   readonly workflows?: Options
 }) {
   const { visit, kind, trigger, accounts, filled, workflows } = props
