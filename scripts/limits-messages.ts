@@ -15,6 +15,8 @@ import { attemptMilliseconds, mostDeliveries } from '../src/governance/webhooks/
 import { deliveriesPerMinute } from '../src/governance/limits/rates.ts'
 import { mostCaughtUp } from '../src/governance/triggers/due-times.ts'
 import { keptDays as keptFiringDays, keptFirings, keptHours } from '../src/governance/triggers/firings.ts'
+import { mostRemembered, rememberedDays } from '../src/governance/triggers/poll.ts'
+import { mostItems, mostStarted } from '../src/governance/triggers/poll-items.ts'
 import { mostArmed, mostOfOrganization, mostOfWorkflow } from '../src/governance/triggers/triggers.ts'
 import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
 import { type Rows, count, numberAt, sameAt } from './limits-numbers.ts'
@@ -56,6 +58,19 @@ export const messages: Rows = [
   [
     '`every_seconds` of a trigger',
     `${numberAt('ScheduleRequest.every_seconds.minimum')} to ${sameAt('ScheduleRequest.every_seconds.maximum', 'TriggerChanges.schedule.every_seconds.maximum')} (31 days)`,
+  ],
+  [
+    '`every_seconds` of a poll',
+    `${numberAt('PollRequest.every_seconds.minimum')} to ${sameAt('PollRequest.every_seconds.maximum', 'TriggerChanges.poll.every_seconds.maximum')} (31 days)`,
+  ],
+  [
+    '`list`, `id` and `order` of a poll',
+    `${numberAt('PollRequest.list.maxLength')}, ${numberAt('PollRequest.id.maxLength')} and ${numberAt('PollRequest.order.maxLength')} characters`,
+  ],
+  ['items of one poll, and new ones that start runs', `${count(mostItems)}, ${count(mostStarted)}`],
+  [
+    'items that a poll remembers',
+    `${count(mostRemembered)}, for ${rememberedDays} days after they have left the list`,
   ],
   ['due times that fire late, or wait for an earlier run', count(mostCaughtUp)],
   [

@@ -15,7 +15,7 @@ const subjects = {
   workflow: {
     word: 'workflow',
     source: (id: string) =>
-      sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
+      sql`select organization_id from workflows where id = ${id} and deleted_at is null and poll_of is null`,
   },
   // Decisions and receipts of an agent session have its `run_id` in place of a run's id.
   run: {

@@ -397,11 +397,11 @@ export const auditEvents = {
   },
   'trigger.deleted': { when: 'A trigger is deleted.', metadata: fields.triggerFields },
   'trigger.skipped': {
-    when: 'A due time starts no run: nobody was there, an earlier run has not ended, or the organization is frozen.',
+    when: 'A due time starts no run: nobody was there, an earlier run has not ended, or the organization is frozen. Or items were there at the first poll.',
     metadata: fields.firingFields,
   },
   'trigger.failed': {
-    when: 'A due time or a message starts no run, because the run was refused.',
+    when: 'A due time, a message or an item starts no run, because the run was refused; or a poll has failed.',
     metadata: fields.firingFields,
   },
   'trigger.paused': {

@@ -88,12 +88,16 @@ export interface Resolved {
  * lists and objects are JSON. Filled-in text is not parsed again. An absent input, a null item and a skipped
  * step give null. Throws TemplateError for a malformed reference, a missing path (see `missingIsNull`) or
  * output, an item without `for_each`, an absent input in a longer text (docs/decisions/0087), and more than
- * `mostText` characters, unless `value` itself is one reference.
+ * `mostText` characters, unless `value` itself is one reference. `budget`: several values can share one.
  */
-export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
+export function resolve(
+  value: Json,
+  scope: Scope,
+  mostText: number = mostResolvedText,
+  budget: Budget = new Budget(expressionBudget),
+): Resolved {
   const sources = new Map<string, readonly string[]>()
   const textBudget = new TextBudget(mostText)
-  const budget = new Budget(expressionBudget)
   return {
     value: resolveAt(value, '', { scope, sources, textBudget, mostText, budget }),
     sources,
@@ -101,7 +105,7 @@ export function resolve(value: Json, scope: Scope, mostText: number = mostResolv
 }
 
 /** Units for all expressions of one value. One million take about a tenth of a second. */
-const expressionBudget = 2_000_000
+export const expressionBudget = 2_000_000
 
 /** No step has this id, because ids have no dot. */
 export const inputSource = (name: string): string => `input.${name}`

@@ -84,6 +84,30 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.goto(`${home.server.base}/console/runs`)
     await page.getByText(`Trigger ${name}, clerk-`).waitFor()
   })
+
+  inBrowser('a poll says what is wrong with its fields, and its page what it reads', async () => {
+    const { page } = await signedInAt(home.server, 'approver', path, { ...phone, javaScriptEnabled })
+    await page.getByRole('link', { name: 'New poll' }).click()
+    const name = `rows ${javaScriptEnabled}`
+    await page.getByLabel('Name').fill(name)
+    await page.getByLabel('Tool').selectOption('memory_get')
+    await page.getByLabel('Parameters').fill('{"key": 7}')
+    await page.getByLabel('List').fill('{{ item.rows }}')
+    await page.getByLabel('Id of an item').fill('{{ item.id }}')
+    await page.getByRole('button', { name: 'Create the poll' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByLabel('List').getAttribute('aria-invalid')).toBe('true')
+    expect(await page.getByLabel('Parameters').getAttribute('aria-invalid')).toBe('true')
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await page.getByLabel('Parameters').fill('{"key": "rows"}')
+    await page.getByLabel('List').fill('{{ output.value }}')
+    await page.getByRole('button', { name: 'Create the poll' }).click()
+    await page.getByRole('heading', { level: 1, name }).waitFor()
+    expect(await page.getByText('memory_get every 300 s').count()).toBe(1)
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await page.getByRole('link', { name: 'Show the calls' }).click()
+    await page.getByText('No run matches.').waitFor()
+  })
 })
 
 describe('the form changes only what is another one', () => {

@@ -11,9 +11,8 @@ import {
   listFirings,
   listTriggers,
   readTrigger,
-  type TriggerChange,
-  type TriggerInput,
 } from '../../governance/triggers/triggers.ts'
+import type { TriggerChange, TriggerInput } from '../../governance/triggers/settings.ts'
 import { tryTrigger } from '../../governance/triggers/try-trigger.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { createEntry, type Entry } from '../../governance/limits/shares.ts'
@@ -50,7 +49,9 @@ const version = z
   .describe('a frozen version, or `latest`: the one that is current at each firing')
 const inputs = z
   .record(z.string(), anyJson)
-  .describe('expressions read `due_at` of a schedule, and `body`, `headers` and `query` of a webhook')
+  .describe(
+    'expressions read `due_at` of a schedule, `body`, `headers` and `query` of a webhook, and `item` and `output` of a poll',
+  )
 const untrusted = z
   .boolean()
   .describe('the inputs of its runs carry the label `untrusted`; only an owner sets false')
@@ -87,6 +88,28 @@ const answer = z
   .enum(['accepted', 'result'])
   .describe('`result`: the sender gets the `result` of the run if it ends within 25 s; only an owner sets it')
 const incomingBody = named('IncomingWebhookRequest', { verify, answer: answer.default('accepted') })
+const expression = (most: number) => z.string().min(1).max(most)
+const pollShape = {
+  tool: z.string().max(100).describe('a tool that reads'),
+  params: z.record(z.string(), anyJson).describe('as in the step of a workflow'),
+  every_seconds: z.int().min(10).max(2_678_400),
+  list: expression(2_000).describe('an expression over `output`, for the list of items'),
+  id: expression(1_000).describe(
+    'an expression over `item` and `output`: a text or number by which an item is known',
+  ),
+  order: expression(1_000)
+    .nullable()
+    .describe('an expression over `item` and `output`: items with a smaller number or text start first'),
+  first: z
+    .enum(['skip', 'all'])
+    .describe('what becomes of the items that the first call finds: no run, or a run for each'),
+}
+const pollBody = named('PollRequest', {
+  ...pollShape,
+  params: pollShape.params.default({}),
+  order: pollShape.order.default(null),
+  first: pollShape.first.default('skip'),
+})
 const secret = z.string().min(16).max(500).describe('of the sender; default: the service makes one')
 
 export const triggerBody = z
@@ -98,11 +121,12 @@ export const triggerBody = z
     untrusted: untrusted.default(true),
     schedule: scheduleBody.optional(),
     webhook: incomingBody.optional(),
+    poll: pollBody.optional(),
     secret: secret.optional(),
   })
-  .refine(({ schedule, webhook }) => (schedule === undefined) !== (webhook === undefined), {
+  .refine(({ schedule, webhook, poll }) => [schedule, webhook, poll].filter(Boolean).length === 1, {
     path: ['schedule'],
-    error: 'give either `schedule` or `webhook`',
+    error: 'give one of `schedule`, `webhook` and `poll`',
   })
   .refine(({ webhook, secret: given }) => given === undefined || webhook !== undefined, {
     path: ['secret'],
@@ -118,6 +142,7 @@ export const triggerChanges = named('TriggerChanges', {
   untrusted: untrusted.optional(),
   schedule: scheduleBody.optional().describe('replaces the whole schedule'),
   webhook: incomingBody.optional(),
+  poll: pollBody.optional().describe('replaces the whole poll, which begins anew'),
   secret: secret.optional(),
   new_secret: z
     .literal(true, 'must be `true`')
@@ -129,18 +154,29 @@ export const triggerChanges = named('TriggerChanges', {
 const shownSchedule = called('Schedule', z.strictObject({ ...scheduleShape, next_due_at: time }))
 const shownWebhook = called('IncomingWebhook', z.strictObject({ verify, answer, url: z.string() }))
 
+const shownPoll = called(
+  'Poll',
+  z.strictObject({
+    ...pollShape,
+    next_due_at: time,
+    polled_at: time.nullable().describe('when the output of a call was last taken'),
+    workflow_id: id.describe('its calls are runs of this workflow, which are in no other list'),
+  }),
+)
+
 const triggerShape = {
   id,
   organization_id: id,
   workflow_id: id,
   name: z.string(),
-  kind: z.enum(['schedule', 'webhook']),
+  kind: z.enum(['schedule', 'webhook', 'poll']),
   version,
   service_account: id,
   untrusted,
   inputs,
   schedule: shownSchedule.nullable(),
   webhook: shownWebhook.nullable(),
+  poll: shownPoll.nullable(),
   paused: z.boolean(),
   paused_reason: z.string().nullable(),
   armed_by: z.array(id).describe('everybody who made, changed or resumed it: no second person for its runs'),
@@ -160,6 +196,7 @@ const firing = named('TriggerFiring', {
   due_at: time.nullable(),
   run_id: id.nullable(),
   reason: z.string().nullable().describe('why it started no run'),
+  poll_run_id: id.nullable().describe('the call of a poll that found the item, or failed'),
   created_at: time,
 })
 
@@ -167,6 +204,7 @@ export const tryBody = named('TriggerTestRequest', {
   body: anyJson.optional(),
   headers: z.record(z.string(), z.string()).default({}),
   query: z.record(z.string(), anyJson).default({}),
+  output: anyJson.optional().describe('of the tool of a poll'),
 })
 const tried = named('TriggerTest', {
   inputs: z.record(z.string(), anyJson),
@@ -174,6 +212,11 @@ const tried = named('TriggerTest', {
   executable: z.boolean(),
   not_executable_because: z.string().nullable(),
   next_due_at: z.array(time),
+  items: z.int().nullable().describe('of `output`; the inputs are those of the first one'),
+  call: z
+    .strictObject({ verdict, executable: z.boolean(), not_executable_because: z.string().nullable() })
+    .nullable()
+    .describe('what the rules say about the call of a poll'),
 })
 
 const reads = { scope: 'workflows:read', role: 'member' } as const
@@ -192,7 +235,7 @@ export const triggerRoutes = [
     key: `POST ${all}`,
     needs: { ...writes, subject: 'workflow' },
     audit: ['trigger.created'],
-    summary: 'Make a trigger: a schedule or a webhook that starts runs for a service account',
+    summary: 'Make a trigger: a schedule, a webhook or a poll that starts runs for a service account',
     body: triggerBody,
     responses: { 201: newTrigger },
     handle: async ({ context, caller, params, body, once }) =>
@@ -255,9 +298,14 @@ export const triggerRoutes = [
     summary: 'Ask what a firing would start, without starting it',
     body: tryBody,
     responses: { 200: tried },
-    async handle({ context, caller, params, body: { body = null, headers, query } }) {
-      const sample = { body, headers, query } as JsonObject
-      return ok(await tryTrigger(context, caller.organizationId, params.trigger, sample))
+    async handle({ context, caller, params, body: { body = null, headers, query, output } }) {
+      const message = { body, headers, query } as JsonObject
+      return ok(
+        await tryTrigger(context, caller.organizationId, params.trigger, {
+          message,
+          output: output as Json | undefined,
+        }),
+      )
     },
   }),
   route({

@@ -91,7 +91,7 @@ const headShape = {
   requested_by: id,
   requester_email: z.string().describe('the address at the time when the run was accepted'),
   trigger: z
-    .strictObject({ id, name: z.string() })
+    .strictObject({ id, name: z.string(), workflow_id: id })
     .nullable()
     .describe(
       'what started it; null for a start by a person or program, and when its firing is no longer kept',

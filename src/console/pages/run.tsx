@@ -183,16 +183,12 @@ function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_f
 }
 
 /** Viewers see no triggers. */
-function Starter({
-  run: { trigger, workflow_id: workflow, requester_email: email },
-  isMember,
-}: StarterProps) {
+function Starter({ run: { trigger, requester_email: email }, isMember }: StarterProps) {
   if (trigger === null) return <Words text={email} />
   const name = <Words text={trigger.name} />
   return (
     <>
-      The trigger{' '}
-      {isMember && workflow !== null ? <a href={triggerPath(workflow, trigger.id)}>{name}</a> : name} of{' '}
+      The trigger {isMember ? <a href={triggerPath(trigger.workflow_id, trigger.id)}>{name}</a> : name} of{' '}
       <Words text={email} />
     </>
   )

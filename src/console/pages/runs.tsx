@@ -12,7 +12,7 @@ import { duration, Time, zoneWords } from '../parts/time.tsx'
 
 export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   const { organization } = visit.person
-  const chosen = chosenOf(visit.query, [...runFilters, 'cursor'])
+  const chosen = chosenOf(visit.query, [...runFilters, 'workflow_id', 'cursor'])
   const { from, to, ...same } = chosen
   const zone = visit.person.user.time_zone ?? 'UTC'
   const listed = await visit.api.call('GET /runs', {
@@ -66,7 +66,7 @@ export interface RunsProps {
 }
 
 export function Runs({ runs, next, chosen, organization, now, zone }: RunsProps) {
-  const isSearch = runFilters.some((name) => chosen[name] !== undefined)
+  const isSearch = [...runFilters, 'workflow_id'].some((name) => chosen[name] !== undefined)
   const version = runs.map(({ id, status, status_reason }) => `${id}${status}${status_reason}`).join(' ')
   const isMoving = runs.some(({ status }) => !runEnded(status))
   return (

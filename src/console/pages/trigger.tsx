@@ -18,7 +18,7 @@ import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { accountsFor, mayArm, shownSecret, TriggerState, whenWords } from './triggers.tsx'
+import { accountsFor, mayArm, nextOf, shownSecret, toolsFor, TriggerState, whenWords } from './triggers.tsx'
 
 /* One trigger: what it starts, pause and resume, and its firings. */
 
@@ -73,7 +73,10 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
         {mayArm(visit) ? (
           <>
             <Changes trigger={trigger} token={visit.token} path={path} />
-            <Settings trigger={trigger} visit={visit} accounts={accounts} filled={filled} />
+            <Settings
+              {...{ trigger, visit, accounts, filled }}
+              tools={trigger.kind === 'poll' ? await toolsFor(visit) : []}
+            />
           </>
         ) : null}
         <h2>Firings</h2>
@@ -106,8 +109,10 @@ function factsOf(
   { workflow, accounts, now }: { workflow: string; accounts: Options; now: Date },
 ) {
   const [, account] = accounts.find(([id]) => id === trigger.service_account) ?? []
-  const { schedule, webhook, inputs, untrusted } = trigger
-  const next = schedule === null || trigger.paused ? null : <Time at={schedule.next_due_at} now={now} />
+  const { webhook, poll, inputs, untrusted } = trigger
+  const next = nextOf(trigger)
+  const text = (value: string | null | undefined) =>
+    value === null || value === undefined ? null : <Words text={value} most={2_000} />
   return [
     [
       'Workflow',
@@ -116,8 +121,13 @@ function factsOf(
       </a>,
     ],
     ['When', whenWords(trigger)],
-    ['Next', next],
+    ['Next', next === null ? null : <Time at={next} now={now} />],
     ['Address', webhook === null ? null : <code class="whole">{webhook.url}</code>],
+    ['Asks for', text(poll && JSON.stringify(poll.params))],
+    ['List', text(poll?.list)],
+    ['Id of an item', text(poll?.id)],
+    ['Order', text(poll?.order)],
+    ['Calls', poll && <a href={`/console/runs?workflow_id=${poll.workflow_id}`}>Show the calls</a>],
     ['Version', String(trigger.version)],
     [
       'Service account',
@@ -166,7 +176,13 @@ function Changes({ trigger, token, path }: { trigger: Trigger; token: string; pa
 const results = { save: 'The change is saved, and holds from the next firing on.' }
 
 /** Unfolded if it was refused. */
-function Settings(props: { trigger: Trigger; visit: PersonsVisit; accounts: Options; filled: Filled }) {
+function Settings(props: {
+  readonly trigger: Trigger
+  readonly visit: PersonsVisit
+  readonly accounts: Options
+  readonly tools: Options
+  readonly filled: Filled
+}) {
   const { trigger, visit, filled } = props
   return (
     <details open={filled.form !== null}>
@@ -188,12 +204,17 @@ const tones: Readonly<Record<Firing['state'], readonly [Tone, string]>> = {
   failed: ['bad', 'Failed'],
 }
 
+function runOf({ run_id: run, poll_run_id: call }: Firing) {
+  if (run !== null) return <a href={`/console/runs/${run}`}>Open the run</a>
+  return call === null ? '–' : <a href={`/console/runs/${call}`}>Open the call</a>
+}
+
 function rowOf(firing: Firing, now: Date) {
   const [tone, word] = tones[firing.state]
   return [
     <Time at={firing.due_at ?? firing.created_at} now={now} />,
     <Badge tone={tone} word={word} />,
-    firing.run_id === null ? '–' : <a href={`/console/runs/${firing.run_id}`}>Open the run</a>,
+    runOf(firing),
     firing.reason === null ? '–' : <Message text={firing.reason} />,
   ]
 }

@@ -24,8 +24,13 @@ import { serviceAccountsOf } from './service-accounts.tsx'
 export const mayArm = ({ person }: PersonsVisit): boolean =>
   hasRole(person.organization?.role ?? null, 'admin')
 
-/** "every 300 s", "0 9 * * 1-5 (Europe/Berlin)", "messages (github)". */
-export function whenWords({ schedule, webhook }: Pick<Trigger, 'schedule' | 'webhook'>): string {
+/** "every 300 s", "0 9 * * 1-5 (Europe/Berlin)", "messages (github)", "sheets_read every 60 s". */
+export function whenWords({
+  schedule,
+  webhook,
+  poll,
+}: Pick<Trigger, 'schedule' | 'webhook' | 'poll'>): string {
+  if (poll !== null) return `${poll.tool} every ${poll.every_seconds} s`
   if (schedule === null) return `messages (${webhook?.verify ?? ''})`
   const { cron, every_seconds: seconds, time_zone: zone } = schedule
   return cron === null ? `every ${seconds} s` : `${cron} (${zone})`
@@ -33,6 +38,10 @@ export function whenWords({ schedule, webhook }: Pick<Trigger, 'schedule' | 'web
 
 export const TriggerState = ({ paused }: Pick<Trigger, 'paused'>) =>
   paused ? <Badge tone="hold" word="Paused" /> : <Badge tone="good" word="Active" />
+
+/** null for a webhook, and while it is paused. */
+export const nextOf = ({ schedule, poll, paused }: Trigger): string | null =>
+  paused ? null : ((schedule ?? poll)?.next_due_at ?? null)
 
 /** `GET /console/triggers` */
 export async function triggersPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
@@ -58,7 +67,10 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
           <p class="quiet">
             <OrganizationName name={visit.person.organization?.name ?? ''} />
           </p>
-          <p>They start runs without a person: at due times, or when another program sends a message.</p>
+          <p>
+            They start runs without a person: at due times, when another program sends a message, or for each
+            new item that a tool reads.
+          </p>
         </header>
         <Refused filled={filled} />
         {data.length === 0 ? (
@@ -75,11 +87,7 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
               </a>,
               whenWords(trigger),
               <TriggerState paused={trigger.paused} />,
-              trigger.schedule === null || trigger.paused ? (
-                '–'
-              ) : (
-                <Time at={trigger.schedule.next_due_at} now={visit.now} />
-              ),
+              timeOf(nextOf(trigger), visit.now),
             ])}
           />
         )}
@@ -94,12 +102,23 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
           <p class="links">
             <a href={`${triggersPath}?new=schedule`}>New schedule</a>
             <a href={`${triggersPath}?new=webhook`}>New webhook</a>
+            <a href={`${triggersPath}?new=poll`}>New poll</a>
           </p>
         ) : null}
         {mayArm(visit) && isKind(kind) ? await newTrigger(visit, filled, kind) : null}
       </article>
     ),
   }
+}
+
+const timeOf = (at: string | null, now: Date) => (at === null ? '–' : <Time at={at} now={now} />)
+
+/** Those that read. */
+export async function toolsFor(visit: PersonsVisit): Promise<Options> {
+  const query = { organization_id: organizationId(visit), limit: '200' }
+  const tools = await visit.api.call('GET /tools', { query })
+  if (!tools.ok) return []
+  return tools.body.data.filter((tool) => tool.side_effect === 'read').map(({ name }) => [name, name])
 }
 
 export async function accountsFor(visit: PersonsVisit): Promise<Options> {
@@ -121,7 +140,8 @@ async function newTrigger(visit: PersonsVisit, filled: Filled, kind: TriggerKind
         An owner makes service accounts at <a href={peoplePath}>People</a>.
       </Empty>
     )
-  const offered = { workflows, accounts, visit, filled, kind }
+  const tools = kind === 'poll' ? await toolsFor(visit) : []
+  const offered = { workflows, accounts, tools, visit, filled, kind }
   return (
     <PostForm action={triggersPath} token={visit.token} class="card fill">
       <h2>New {kind}</h2>

@@ -1,4 +1,5 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { hasRole, organizationId, type Form, type PersonsVisit, type Problem } from '../visit.ts'
 import { Fields, labelled, type FieldOrSelect, type Filled } from './form.tsx'
 
@@ -23,24 +24,36 @@ const labels = {
   verify: 'The sender proves itself by',
   answer: 'What the sender gets',
   secret: 'Secret',
+  tool: 'Tool',
+  params: 'Parameters',
+  list: 'List',
+  id: 'Id of an item',
+  order: 'Order',
+  first: 'Items that are there already',
 } as const
 
 /** The fields have the names of the body, without the kind before them: `cron` in place of `schedule.cron`. */
 export function labelledTrigger({ form, problem }: Filled): Filled {
   const details = problem?.details?.map((each) => ({
     ...each,
-    path: each.path.replace(/^(schedule|webhook)\./, ''),
+    path: each.path.replace(/^(schedule|webhook|poll)\./, ''),
   }))
   const named = problem === null || details === undefined ? problem : { ...problem, details }
-  return labelled({ form, problem: named }, labels, { schedule: 'cron' })
+  return labelled({ form, problem: named }, labels, { schedule: 'cron', poll: 'tool' })
+}
+
+interface Offered {
+  readonly isOwner: boolean
+  /** Tools that read. */
+  readonly tools: Options
 }
 
 interface KindOf {
   /** An input that reads what arrives. */
   readonly example: string
-  fields(trigger: Trigger | null, isOwner: boolean): readonly FieldOrSelect[]
-  /** Its part of the body. */
-  body(text: (name: string) => string, trigger: Trigger | null): Partial<Body>
+  fields(trigger: Trigger | null, offered: Offered): readonly FieldOrSelect[]
+  /** Its part of the body. `params`: the field of this name, read as JSON. */
+  body(text: (name: string) => string, trigger: Trigger | null, params: JsonObject): Partial<Body>
 }
 
 const kinds: Readonly<Record<TriggerKind, KindOf>> = {
@@ -93,7 +106,7 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
   },
   webhook: {
     example: '{"title": "{{ body.title }}"}',
-    fields: (trigger, isOwner) => [
+    fields: (trigger, { isOwner }) => [
       {
         name: 'verify',
         options: [
@@ -135,6 +148,74 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
       ...(text('secret') === '' ? {} : { secret: text('secret') }),
     }),
   },
+  poll: {
+    example: '{"email": "{{ item.Email }}"}',
+    fields: (trigger, { tools }) => {
+      const {
+        tool,
+        params,
+        every_seconds = 300,
+        list = '',
+        id = '',
+        order,
+        first = 'skip',
+      } = trigger?.poll ?? {}
+      const all =
+        tool === undefined || tools.some(([name]) => name === tool)
+          ? tools
+          : [[tool, tool] as const, ...tools]
+      return [
+        {
+          name: 'tool',
+          options: all,
+          ...(tool === undefined ? {} : { value: tool }),
+          help: 'Each call is governed.',
+        },
+        {
+          name: 'params',
+          most: 20_000,
+          rows: 3,
+          value: params === undefined ? '{}' : JSON.stringify(params, null, 2),
+          help: 'JSON, as in the step of a workflow.',
+        },
+        {
+          name: 'every_seconds',
+          most: 8,
+          value: String(every_seconds),
+          help: 'Between two calls, at least 10. Each call counts as a run.',
+        },
+        {
+          name: 'list',
+          most: 2_000,
+          value: list,
+          help: 'An expression over the output, such as {{ output.records }}.',
+        },
+        { name: 'id', most: 1_000, value: id, help: 'By which an item is known, such as {{ item.Email }}.' },
+        {
+          name: 'order',
+          most: 1_000,
+          optional: true,
+          value: order ?? '',
+          help: 'Items with a smaller number or text start first, such as {{ item.Day }}.',
+        },
+        {
+          name: 'first',
+          options: [
+            ['skip', 'Skip them'],
+            ['all', 'Start a run for each'],
+          ],
+          value: first,
+        },
+      ]
+    },
+    body: (text, _, params) => ({
+      poll: {
+        ...{ tool: text('tool'), params, every_seconds: Number(text('every_seconds')) },
+        ...{ list: text('list'), id: text('id'), order: text('order') || null },
+        first: text('first') as 'skip',
+      },
+    }),
+  },
 }
 
 export const isKind = (kind: string | null): kind is TriggerKind =>
@@ -146,11 +227,13 @@ export function TriggerFields(props: {
   /** null for a new one. */
   readonly trigger: Trigger | null
   readonly accounts: Options
+  /** Needed for a poll. */
+  readonly tools: Options
   readonly filled: Filled
   /** A new one is made for one of these. */
   readonly workflows?: Options
 }) {
-  const { visit, kind, trigger, accounts, filled, workflows } = props
+  const { visit, kind, trigger, accounts, tools, filled, workflows } = props
   const { example, fields } = kinds[kind]
   const isOwner = hasRole(visit.person.organization?.role ?? null, 'owner')
   const own = trigger?.service_account
@@ -189,7 +272,7 @@ export function TriggerFields(props: {
             value: trigger === null ? '{}' : JSON.stringify(trigger.inputs, null, 2),
             help: `JSON with expressions, such as ${example}.`,
           },
-          ...fields(trigger, isOwner),
+          ...fields(trigger, { isOwner, tools }),
         ]}
       />
     </>
@@ -209,19 +292,21 @@ export function triggerBody(
   })
   if (version !== 'latest' && !/^[1-9]\d{0,8}$/.test(version))
     return wrong('version', 'give the number of a version, or `latest`')
-  let inputs: unknown
-  try {
-    inputs = JSON.parse(text('inputs') || '{}')
-  } catch {
-    return wrong('inputs', 'is not JSON: write an object such as `{"name": "value"}`')
-  }
+  const objects: Record<string, JsonObject> = {}
+  for (const name of ['inputs', 'params'])
+    try {
+      objects[name] = JSON.parse(text(name) || '{}') as JsonObject
+    } catch {
+      return wrong(name, 'is not JSON: write an object such as `{"name": "value"}`')
+    }
+  const { inputs = {}, params = {} } = objects
   return {
     body: {
       name: text('name'),
       service_account: text('service_account'),
       version: version === 'latest' ? ('latest' as const) : Number(version),
-      inputs: inputs as Record<string, unknown>,
-      ...kinds[kind].body(text, trigger),
+      inputs,
+      ...kinds[kind].body(text, trigger, params),
     },
   }
 }
@@ -243,6 +328,7 @@ export function triggerChanges(trigger: Trigger, body: Body): Changes {
 const isSame = (after: unknown, before: unknown, isPart: boolean): boolean =>
   isPart
     ? Object.entries(after as object).every(
-        ([name, value]) => value === (before as Record<string, unknown>)[name],
+        ([name, value]) =>
+          JSON.stringify(value) === JSON.stringify((before as Record<string, unknown>)[name]),
       )
     : JSON.stringify(after) === JSON.stringify(before)

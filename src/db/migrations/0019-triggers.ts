@@ -2,7 +2,7 @@ import { countRows, recountFunction, type CountedTable } from './count-rows.ts'
 import { countedTables } from './0001-baseline/storage.ts'
 import { countedVersions } from './0005-policy-versions.ts'
 
-const counted: CountedTable[] = [
+export const countedTriggers: CountedTable[] = [
   { name: 'triggers', bytes: '1024 + octet_length(t.sealed) + octet_length(t.settings::text)' },
   // This fixed number of bytes covers the reason, so that the end of a firing changes no counter.
   {
@@ -79,6 +79,6 @@ alter table request_windows drop constraint request_windows_bucket_check,
   add constraint request_windows_bucket_check check (bucket in ('requests_per_minute', 'requests_per_day',
     'authorize_per_minute', 'agent_reports_per_minute', 'quota_changes_per_minute', 'deliveries_per_minute'));
 
-${counted.map(countRows).join('\n')}
-${recountFunction([...countedTables, countedVersions, ...counted])}
+${countedTriggers.map(countRows).join('\n')}
+${recountFunction([...countedTables, countedVersions, ...countedTriggers])}
 `

@@ -78,6 +78,7 @@ const changeable = [
   'scim_groups',
   'triggers',
   'trigger_firings',
+  'trigger_items',
 ]
 const deletable = [
   'run_events',
@@ -128,6 +129,7 @@ const deletable = [
   'scim_groups',
   'triggers',
   'trigger_firings',
+  'trigger_items',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

@@ -73,6 +73,8 @@ export interface RunsTable {
   finished_at: Date | null
   checked_at: Date | null
   data_removed_at: Generated<Date | null>
+  /** The trigger that polls with it. null: not hidden. */
+  poll_of: Generated<string | null>
   /** The order in which runs were accepted. */
   position: GeneratedAlways<number>
   /** `queued`: not in Temporal yet. `waits`: for a slot. `taken`: may make calls. null: needs no slot. */

@@ -14,6 +14,8 @@ export interface WorkflowsTable {
   deleted_at: Date | null
   /** Whether only admins may change or delete the workflow. */
   protected: Generated<boolean>
+  /** The trigger that polls with it. null: not hidden. */
+  poll_of: Generated<string | null>
 }
 
 export interface Author {

@@ -107,7 +107,7 @@ async function start(
     },
   }
   try {
-    return await startRun(context, row, arrived, firing, requestId)
+    return await startRun(context, row, { values: arrived }, firing, requestId)
   } catch (error) {
     if (!(error instanceof DomainError) || error.code === 'unavailable') throw error
     if (!isKept)

@@ -1,3 +1,4 @@
+import type { Selectable } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { triggerPath } from '../../contract/pages.ts'
 import { restartLane } from '../../db/queries/lanes.ts'
@@ -8,7 +9,8 @@ import {
   removeFiringsOlderThan,
 } from '../../db/queries/triggers.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { JsonObject } from '../../policy/types.ts'
+import type { TriggerFiringsTable } from '../../db/schema/triggers.ts'
+import type { JsonObject, Label } from '../../policy/types.ts'
 import type { Caller } from '../access/identity.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ChangingRuns, Configured, Telling } from '../context.ts'
@@ -52,23 +54,29 @@ export async function callerOf(db: Db, row: TriggerRow, requestId?: string): Pro
   }
 }
 
+/** What expressions read, and the labels that it carries. */
+export interface Arrived {
+  readonly values: JsonObject
+  readonly labels?: readonly Label[]
+}
+
 /** Throws what `acceptRun` throws. */
 export async function startRun(
   context: ChangingRuns,
   row: TriggerRow,
-  arrived: JsonObject,
+  arrived: Arrived,
   firing: Firing,
   requestId?: string,
 ): Promise<string> {
   const { inputs: written } = await openKept(context.sealer, row)
-  const inputs = inputsFor(row.kind, written, arrived)
+  const inputs = inputsFor(row.kind, written, arrived.values)
   const { runId } = await acceptRun(context, {
     caller: await callerOf(context.db, row, requestId),
     workflowId: row.workflow_id,
     version: row.version ?? undefined,
     timeZone: isSchedule(row) ? row.settings.time_zone : undefined,
     inputs,
-    inputLabels: labelsFor(row, inputs),
+    inputLabels: labelsFor(row, inputs, arrived.labels),
     firing,
   })
   return runId
@@ -79,7 +87,9 @@ export function whyNot(error: DomainError): string {
   const isGone = error.code === 'not_found' && error.message.startsWith('no organization')
   const message = isGone
     ? 'the service account was deleted: choose another one for the trigger'
-    : [error.message, ...error.details.slice(0, 1).map((each) => each.message)].join(': ')
+    : [error.message, ...error.details.slice(0, 1).map((each) => each.message)]
+        .filter((each, at, [first = '']) => at === 0 || !first.includes(each))
+        .join(': ')
   return message.slice(0, 500).toWellFormed().replaceAll('\0', '')
 }
 
@@ -102,9 +112,18 @@ export function appendFiring(
 
 /** Ends those that still wait, oldest first. Call it under the lock. */
 export async function dropWaiting(tx: ChainTx, row: TriggerRow, reason: string): Promise<void> {
+  // The items of a poll are found again, if the trigger goes on and looks for them.
+  await tx.trx
+    .deleteFrom('trigger_items as i')
+    .using('trigger_firings as f')
+    .where('i.trigger_id', '=', row.id)
+    .whereRef('f.trigger_id', '=', 'i.trigger_id')
+    .whereRef('f.delivery_id', '=', 'i.item')
+    .where('f.state', '=', 'waiting')
+    .execute()
   const dropped = await tx.trx
     .updateTable('trigger_firings')
-    .set({ state: 'skipped', reason })
+    .set({ state: 'skipped', reason, delivery_id: null })
     .where('trigger_id', '=', row.id)
     .where('state', '=', 'waiting')
     .returning('due_at')
@@ -122,8 +141,89 @@ export const newFiring = (tx: ChainTx, row: TriggerRow) => ({
   delivery_id: null,
   run_id: null,
   reason: null,
+  poll_run_id: null,
   created_at: tx.now,
 })
+
+export type FiringRow = Selectable<TriggerFiringsTable>
+
+/** Thrown if the firing goes on waiting: its item is in no other message, so nothing that passes may lose it. */
+export class StillWaits extends Error {}
+
+/** For a poll. */
+export function waitForThaw({ policy }: ChainTx): void {
+  if (policy.frozen !== null) throw new StillWaits('the organization is frozen')
+}
+
+/** Throws StillWaits only for a poll. */
+export async function startFiring(
+  context: ChangingRuns,
+  row: TriggerRow,
+  waiting: FiringRow,
+  arrived: Arrived,
+): Promise<void> {
+  const waits = ({ code }: DomainError): boolean => row.kind === 'poll' && code === 'quota_exceeded'
+  const firing: Firing = {
+    async earlierRun(tx) {
+      const now = await tx.trx
+        .selectFrom('trigger_firings')
+        .select(['state', 'run_id'])
+        .where('id', '=', waiting.id)
+        .executeTakeFirst()
+      if (now?.run_id) return now.run_id
+      if (now?.state !== 'waiting') throw new DomainError('conflict', 'the firing has ended')
+      if (row.kind === 'poll') waitForThaw(tx)
+      return null
+    },
+    keep: async (tx, runId, denied) => {
+      if (denied === null) return endFiring(tx, row, waiting, { state: 'started', run_id: runId })
+      if (!waits(denied)) return endFiring(tx, row, waiting, { state: 'failed', reason: whyNot(denied) })
+      await tx.trx
+        .updateTable('trigger_firings')
+        .set({ reason: whyNot(denied) })
+        .where('id', '=', waiting.id)
+        .where('state', '=', 'waiting')
+        .execute()
+    },
+  }
+  try {
+    await startRun(context, row, arrived, firing)
+  } catch (error) {
+    // The turn fails, and the next one tries again.
+    if (!(error instanceof DomainError) || error.code === 'unavailable') throw error
+    if (waits(error)) throw new StillWaits(error.message)
+    await settleFiring(context, row, waiting, 'failed', whyNot(error))
+  }
+}
+
+export const settleFiring = (
+  { combiner }: ChangingRuns,
+  row: TriggerRow,
+  firing: FiringRow,
+  state: 'skipped' | 'failed',
+  reason: string,
+): Promise<void> =>
+  combiner.run(row.organization_id, 'trigger.plan', (tx) => endFiring(tx, row, firing, { state, reason }))
+
+/** Does nothing for a firing that has ended. */
+async function endFiring(
+  tx: ChainTx,
+  row: TriggerRow,
+  { id, due_at: due }: FiringRow,
+  ended:
+    | { readonly state: 'started'; readonly run_id: string }
+    | { readonly state: 'skipped' | 'failed'; readonly reason: string },
+): Promise<void> {
+  const { numUpdatedRows } = await tx.trx
+    .updateTable('trigger_firings')
+    .set(ended.state === 'started' ? { ...ended, reason: null } : ended)
+    .where('id', '=', id)
+    .where('state', '=', 'waiting')
+    .executeTakeFirst()
+  if (numUpdatedRows === 0n || ended.state === 'started') return
+  const due_at = due === null ? {} : { due_at: due.toISOString() }
+  appendFiring(tx, row, ended.state, { reason: ended.reason, ...due_at })
+}
 
 /** Whether the last `mostFailures` firings started nothing, or runs that went wrong. */
 export async function hasFailedTooOften(db: Db, { id, active_since }: TriggerRow): Promise<boolean> {

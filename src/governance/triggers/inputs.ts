@@ -1,32 +1,37 @@
 import { isObject, type Issue } from '../../contract/json.ts'
 import { builtinsOf } from '../../policy/builtins.ts'
-import { operatorHint } from '../../policy/reference.ts'
+import { operatorHint, type Roots } from '../../policy/reference.ts'
 import { templates } from '../../policy/template-syntax.ts'
-import { resolve, TemplateError } from '../../policy/templates.ts'
-import type { Json, JsonObject, Label } from '../../policy/types.ts'
+import { resolve, TemplateError, type Scope } from '../../policy/templates.ts'
+import { unionLabels, type Json, type JsonObject, type Label } from '../../policy/types.ts'
 import { DomainError } from '../errors.ts'
 import type { TriggerRow } from './trigger-view.ts'
 
 /* The inputs of a trigger are written with expressions over what has arrived, and become the inputs of the run. */
 
 /** What expressions can read, by the kind of trigger. */
-const roots: Readonly<Record<TriggerRow['kind'], ReadonlySet<string>>> = {
+const roots: Readonly<Record<TriggerRow['kind'], Roots>> = {
   schedule: new Set(['due_at']),
   webhook: new Set(['body', 'headers', 'query']),
+  poll: new Set(['item', 'output']),
 }
 
 /** What is certainly wrong with the inputs, before anything has arrived. */
 export function inputIssues(kind: TriggerRow['kind'], inputs: JsonObject): Issue[] {
-  const names = [...roots[kind]].map((name) => `\`${name}\``).join(', ')
   return Object.entries(inputs).flatMap(([name, value]) => {
     const path = `inputs.${name}`
-    if (refersToRun(value)) return [{ path, message: noReference }]
-    const wrong = templates(value, roots[kind]).find((template) => template.kind === 'unknown')
-    if (wrong === undefined) return []
-    const why =
-      wrong.kind === 'unknown' && wrong.why !== undefined ? `: ${wrong.why}` : operatorHint(wrong.text)
-    return [{ path, message: `\`${wrong.text}\` cannot be read: an expression here reads ${names}${why}` }]
+    return refersToRun(value) ? [{ path, message: noReference }] : expressionIssues(path, value, roots[kind])
   })
+}
+
+/** For the expressions in a value, which read these names. */
+export function expressionIssues(path: string, value: Json, names: Roots): Issue[] {
+  const wrong = templates(value, names).find((template) => template.kind === 'unknown')
+  if (wrong === undefined) return []
+  const readable = [...names].map((name) => `\`${name}\``).join(', ')
+  const why =
+    wrong.kind === 'unknown' && wrong.why !== undefined ? `: ${wrong.why}` : operatorHint(wrong.text)
+  return [{ path, message: `\`${wrong.text}\` cannot be read: an expression here reads ${readable}${why}` }]
 }
 
 const noReference =
@@ -44,10 +49,18 @@ const builtins = builtinsOf({
   timeZone: 'UTC',
 })
 
+/** What expressions read of what has arrived. */
+export const arrivalScope = (arrived: JsonObject, names: Roots): Scope => ({
+  inputs: arrived,
+  roots: names,
+  step: () => undefined,
+  builtins,
+})
+
 /** Throws `validation_error`. The messages contain no value. */
 export function inputsFor(kind: TriggerRow['kind'], inputs: JsonObject, arrived: JsonObject): JsonObject {
   const issues: Issue[] = []
-  const scope = { inputs: arrived, roots: roots[kind], step: () => undefined, builtins }
+  const scope = arrivalScope(arrived, roots[kind])
   const found = Object.entries(inputs).map(([name, value]) => {
     try {
       const { value: resolved } = resolve(value, scope)
@@ -65,9 +78,12 @@ export function inputsFor(kind: TriggerRow['kind'], inputs: JsonObject, arrived:
   return Object.fromEntries(found)
 }
 
-/** What a run's inputs carry. */
-export const labelsFor = (
+/** What a run's inputs carry. `arrived`: what the arrival carries itself; a trigger takes no label off. */
+export function labelsFor(
   { untrusted }: Pick<TriggerRow, 'untrusted'>,
   inputs: JsonObject,
-): Record<string, Label[]> =>
-  untrusted ? Object.fromEntries(Object.keys(inputs).map((name) => [name, ['untrusted']])) : {}
+  arrived: readonly Label[] = [],
+): Record<string, readonly Label[]> {
+  const labels = unionLabels(arrived, untrusted ? ['untrusted'] : [])
+  return labels.length === 0 ? {} : Object.fromEntries(Object.keys(inputs).map((name) => [name, labels]))
+}

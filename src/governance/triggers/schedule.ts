@@ -1,12 +1,9 @@
-import { sql, type Selectable } from 'kysely'
-import type { TriggerFiringsTable } from '../../db/schema/triggers.ts'
+import { sql } from 'kysely'
 import { wakeLanes } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ChangingRuns, Telling } from '../context.ts'
-import { DomainError } from '../errors.ts'
 import type { Rest, Sender } from '../lanes/runner.ts'
-import type { Firing } from '../runs/start/accept.ts'
 import type { SendMail } from '../service-mail.ts'
 import { mostCaughtUp, splitDue } from './due-times.ts'
 import {
@@ -14,18 +11,18 @@ import {
   hasFailedTooOften,
   newFiring,
   pauseFailing,
-  startRun,
+  settleFiring,
+  startFiring,
   tellPaused,
-  whyNot,
+  type FiringRow,
 } from './firings.ts'
-import { isSchedule, type ScheduleRow, type TriggerRow } from './trigger-view.ts'
+import { pollTurn } from './poll.ts'
+import { isPoll, isSchedule, type ScheduleRow, type TriggerRow } from './trigger-view.ts'
 
 /*
  * A schedule has a lane. At a due time, its turn first writes down what fires and moves the due time, in one transaction;
  * then each firing becomes a run in one more. If the process dies between the two, the next turn goes on with the rows.
  */
-
-type FiringRow = Selectable<TriggerFiringsTable>
 
 /** Seconds between two looks whether the earlier run has ended. */
 const queuePause = 3
@@ -37,7 +34,7 @@ export function triggerSender(context: ChangingRuns & Telling, mail: SendMail): 
     prepare: () =>
       wakeLanes(
         sql`select 'trigger', id, organization_id, next_due_at from triggers t
-            where kind = 'schedule' and paused_reason is null
+            where kind <> 'webhook' and paused_reason is null
               and not exists (select from lanes l where l.kind = 'trigger' and l.id = t.id)`,
       ).execute(context.db),
     async work({ id }, signal): Promise<Rest> {
@@ -46,6 +43,10 @@ export function triggerSender(context: ChangingRuns & Telling, mail: SendMail): 
       if (row.paused_reason !== null) {
         await tellPaused(context, mail, row)
         return { dueIn: null }
+      }
+      if (isPoll(row)) {
+        const waits = await pollTurn(context, row, signal)
+        return { dueIn: waits ?? (await untilDue(context.db, id, null)) }
       }
       // The lane of a webhook is only there to tell people.
       if (!isSchedule(row)) return { dueIn: null }
@@ -152,14 +153,14 @@ async function startWaiting(context: ChangingRuns, row: ScheduleRow, signal: Abo
     const isHeld = overlap !== 'allow' && (await hasOpenRun(context.db, row.id))
     if (isHeld && overlap === 'queue') return true
     if (isHeld) {
-      await settle(context, row, firing, 'skipped', 'the run of an earlier due time has not ended')
+      await settleFiring(context, row, firing, 'skipped', 'the run of an earlier due time has not ended')
       continue
     }
     if (await hasFailedTooOften(context.db, row)) {
       await pauseFailing(context, row)
       return false
     }
-    await start(context, row, firing)
+    await startFiring(context, row, firing, { values: { due_at: (firing.due_at as Date).toISOString() } })
   }
   return false
 }
@@ -169,58 +170,4 @@ async function hasOpenRun(db: Db, triggerId: string): Promise<boolean> {
     select exists (select from trigger_firings f join runs r on r.id = f.run_id
                    where f.trigger_id = ${triggerId} and r.finished_at is null) as open`.execute(db)
   return rows[0]?.open === true
-}
-
-async function start(context: ChangingRuns, row: ScheduleRow, waiting: FiringRow): Promise<void> {
-  const due = (waiting.due_at as Date).toISOString()
-  const firing: Firing = {
-    async earlierRun(tx) {
-      const now = await tx.trx
-        .selectFrom('trigger_firings')
-        .select(['state', 'run_id'])
-        .where('id', '=', waiting.id)
-        .executeTakeFirst()
-      if (now?.state === 'waiting' || now?.run_id) return now.run_id
-      throw new DomainError('conflict', 'the firing has ended')
-    },
-    keep: (tx, runId, denied) =>
-      denied === null
-        ? end(tx, row, waiting, { state: 'started', run_id: runId })
-        : end(tx, row, waiting, { state: 'failed', reason: whyNot(denied) }),
-  }
-  try {
-    await startRun(context, row, { due_at: due }, firing)
-  } catch (error) {
-    // The turn fails, and the next one tries again.
-    if (!(error instanceof DomainError) || error.code === 'unavailable') throw error
-    await settle(context, row, waiting, 'failed', whyNot(error))
-  }
-}
-
-const settle = (
-  { combiner }: ChangingRuns,
-  row: ScheduleRow,
-  firing: FiringRow,
-  state: 'skipped' | 'failed',
-  reason: string,
-): Promise<void> =>
-  combiner.run(row.organization_id, 'trigger.plan', (tx) => end(tx, row, firing, { state, reason }))
-
-/** Does nothing for a firing that has ended. */
-async function end(
-  tx: ChainTx,
-  row: ScheduleRow,
-  { id, due_at: due }: FiringRow,
-  ended:
-    | { readonly state: 'started'; readonly run_id: string }
-    | { readonly state: 'skipped' | 'failed'; readonly reason: string },
-): Promise<void> {
-  const { numUpdatedRows } = await tx.trx
-    .updateTable('trigger_firings')
-    .set(ended)
-    .where('id', '=', id)
-    .where('state', '=', 'waiting')
-    .executeTakeFirst()
-  if (numUpdatedRows === 0n || ended.state === 'started') return
-  appendFiring(tx, row, ended.state, { reason: ended.reason, due_at: (due as Date).toISOString() })
 }

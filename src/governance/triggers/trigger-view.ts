@@ -1,7 +1,9 @@
 import { timingSafeEqual, createHash } from 'node:crypto'
 import type { Selectable } from 'kysely'
 import type {
+  PollSettings,
   ScheduleSettings,
+  TriggerKind,
   TriggerFiringsTable,
   TriggersTable,
   WebhookSettings,
@@ -13,6 +15,14 @@ import type { Sealer } from '../sealing/sealer.ts'
 
 export type TriggerRow = Selectable<TriggersTable>
 export type ScheduleRow = TriggerRow & { readonly settings: ScheduleSettings; readonly next_due_at: Date }
+
+export type PollRow = TriggerRow & {
+  readonly settings: PollSettings
+  readonly next_due_at: Date
+  readonly poll_workflow_id: string
+}
+
+export const isPoll = (row: TriggerRow): row is PollRow => row.kind === 'poll'
 
 export const isSchedule = (row: TriggerRow): row is ScheduleRow => row.kind === 'schedule'
 
@@ -50,13 +60,14 @@ export interface TriggerView {
   readonly organization_id: string
   readonly workflow_id: string
   readonly name: string
-  readonly kind: 'schedule' | 'webhook'
+  readonly kind: TriggerKind
   readonly version: number | 'latest'
   readonly service_account: string
   readonly untrusted: boolean
   readonly inputs: JsonObject
   readonly schedule: (ScheduleSettings & { readonly next_due_at: string }) | null
   readonly webhook: (WebhookSettings & { readonly url: string }) | null
+  readonly poll: (PollSettings & PollState) | null
   readonly paused: boolean
   /** Who paused it, or why the service did. */
   readonly paused_reason: string | null
@@ -65,6 +76,14 @@ export interface TriggerView {
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
+}
+
+interface PollState {
+  readonly next_due_at: string
+  /** When the output of a call was last taken. */
+  readonly polled_at: string | null
+  /** The workflow of its calls. \`GET /runs\` lists them only by this id. */
+  readonly workflow_id: string
 }
 
 export const deliveryPath = (id: string): string => `/api/v1/deliveries/${id}`
@@ -84,9 +103,18 @@ export const triggerView = (
   untrusted: row.untrusted,
   inputs,
   schedule: isSchedule(row) ? { ...row.settings, next_due_at: row.next_due_at.toISOString() } : null,
-  webhook: isSchedule(row)
-    ? null
-    : { ...(row.settings as WebhookSettings), url: publicBase(config) + deliveryPath(row.id) },
+  webhook:
+    row.kind === 'webhook'
+      ? { ...(row.settings as WebhookSettings), url: publicBase(config) + deliveryPath(row.id) }
+      : null,
+  poll: isPoll(row)
+    ? {
+        ...row.settings,
+        next_due_at: row.next_due_at.toISOString(),
+        polled_at: row.polled_at?.toISOString() ?? null,
+        workflow_id: row.poll_workflow_id,
+      }
+    : null,
   paused: row.paused_reason !== null,
   paused_reason: row.paused_reason,
   armed_by: row.armed_by,
@@ -102,6 +130,7 @@ export const firingView = (row: Selectable<TriggerFiringsTable>) => ({
   due_at: row.due_at?.toISOString() ?? null,
   run_id: row.run_id,
   reason: row.reason,
+  poll_run_id: row.poll_run_id,
   created_at: row.created_at.toISOString(),
 })
 

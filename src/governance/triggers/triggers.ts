@@ -1,11 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { restartLane } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { ScheduleSettings, WebhookSettings } from '../../db/schema/triggers.ts'
+import type { PollSettings, TriggerSettings, WebhookSettings } from '../../db/schema/triggers.ts'
 import { headline, type FieldIssue } from '../../policy/issues.ts'
-import type { JsonObject } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, runAs, type PresentCaller } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -15,16 +13,23 @@ import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { listPage, readPage, type Page, type PageRequest } from '../page.ts'
 import { roleOfAccount } from '../people/service-accounts.ts'
-import { validTimeZone } from '../runs/start/accept.ts'
 import { findVersion } from '../runs/values/version-change.ts'
 import { readVersion } from '../runs/values/version-cache.ts'
-import { newWebhookSecret } from '../webhooks/webhook-view.ts'
-import { checkTimes, nextDue } from './due-times.ts'
 import { dropWaiting } from './firings.ts'
 import { inputIssues } from './inputs.ts'
+import { changePollWorkflow, deletePollWorkflow, insertPollWorkflow } from './poll-settings.ts'
+import {
+  firstDue,
+  newSecret,
+  requireKind,
+  requireSound,
+  settingsOf,
+  type TriggerChange,
+  type TriggerInput,
+} from './settings.ts'
 import {
   firingView,
-  isSchedule,
+  isPoll,
   openKept,
   sealKept,
   triggerView,
@@ -37,24 +42,6 @@ export const mostOfWorkflow = 100
 export const mostOfOrganization = 10_000
 /** Each person counts as an author of every run. */
 export const mostArmed = 20
-
-export interface TriggerInput {
-  readonly name: string
-  readonly service_account: string
-  readonly version: number | 'latest'
-  readonly inputs: JsonObject
-  readonly untrusted: boolean
-  readonly schedule?: ScheduleSettings | undefined
-  readonly webhook?: WebhookSettings | undefined
-  /** The secret of a webhook. Default: a new one. */
-  readonly secret?: string | undefined
-}
-
-export type TriggerChange = Partial<TriggerInput> & {
-  readonly paused?: boolean | undefined
-  /** A secret that was in use is replaced by a new one. */
-  readonly new_secret?: boolean | undefined
-}
 
 /** The secret is there if the service has just made it. */
 export type NewTrigger = TriggerView & { readonly secret: string | null }
@@ -73,6 +60,7 @@ export async function createTrigger(
   const secret = kind === 'webhook' ? (input.secret ?? newSecret(settings as WebhookSettings)) : null
   requireSound(kind, settings, secret)
   const kept: Kept = { inputs: input.inputs, secret }
+  const pollWorkflow = kind === 'poll' ? newId('workflow') : null
   const sealed = await sealKept(context.sealer, { organization_id: caller.organizationId, id }, kept)
   return growAs(context, caller, 'org.change', {
     action: 'create',
@@ -82,6 +70,12 @@ export async function createTrigger(
       requireOwnerFor(present, input, settings)
       await requireRoom(tx, workflowId)
       await requireAccount(tx, input.service_account)
+      if (pollWorkflow !== null)
+        await insertPollWorkflow(tx, present, pollWorkflow, {
+          triggerId: id,
+          name: input.name,
+          settings: settings as PollSettings,
+        })
       const row = await tx.trx
         .insertInto('triggers')
         .values({
@@ -100,6 +94,7 @@ export async function createTrigger(
           active_since: tx.now,
           paused_reason: null,
           next_due_at: firstDue(kind, settings, tx.now),
+          poll_workflow_id: pollWorkflow,
           created_by: caller.userId,
           created_at: tx.now,
           updated_at: tx.now,
@@ -189,20 +184,25 @@ async function saveChange(
 ): Promise<NewTrigger> {
   const row = await findTrigger(tx.trx, tx.organizationId, id)
   const isOnlyPause = change.paused === true && Object.keys(change).length === 1
-  const settings: ScheduleSettings | WebhookSettings =
-    (row.kind === 'schedule' ? change.schedule : change.webhook) ?? row.settings
+  const settings: TriggerSettings = change[row.kind] ?? row.settings
   const kept = await openKept(context.sealer, row)
   const made =
     change.new_secret === true && row.kind === 'webhook' ? newSecret(settings as WebhookSettings) : null
   const next: Kept = { inputs: change.inputs ?? kept.inputs, secret: change.secret ?? made ?? kept.secret }
   const untrusted = change.untrusted ?? row.untrusted
   if (!isOnlyPause) {
-    requireKind(row, change)
+    requireKind(row.kind, change)
     const present = await now()
     requireOwnerFor(present, row, row.settings)
     requireOwnerFor(present, { untrusted }, settings)
     requireSound(row.kind, settings, next.secret)
     await requireAccount(tx, change.service_account ?? row.service_account)
+    if (isPoll(row))
+      await changePollWorkflow(tx, present, row.poll_workflow_id, {
+        name: change.name ?? row.name,
+        before: row.settings,
+        settings: settings as PollSettings,
+      })
   }
   const saved = await tx.trx
     .updateTable('triggers')
@@ -227,25 +227,29 @@ async function saveChange(
   return { ...triggerView(context, saved, next), secret: made }
 }
 
-type ActivityColumns = Partial<Pick<TriggerRow, 'paused_reason' | 'tells' | 'active_since' | 'next_due_at'>>
+type ActivityColumns = Partial<
+  Pick<TriggerRow, 'paused_reason' | 'tells' | 'active_since' | 'next_due_at' | 'poll_run_id' | 'polled_at'>
+>
 
 /** A trigger that is resumed, or whose times change, begins anew: it makes up for nothing. */
 function activity(
   tx: ChainTx,
   row: TriggerRow,
-  { paused, schedule }: TriggerChange,
-  settings: ScheduleSettings | WebhookSettings,
+  { paused, schedule, poll }: TriggerChange,
+  settings: TriggerSettings,
   caller: Caller,
 ): ActivityColumns {
   const isPaused = paused ?? row.paused_reason !== null
   const reason = isPaused ? (row.paused_reason ?? `paused by ${caller.email}`) : null
-  const isNew = !isPaused && (row.paused_reason !== null || schedule !== undefined)
+  const isNew = !isPaused && (row.paused_reason !== null || schedule !== undefined || poll !== undefined)
   if (!isNew) return { paused_reason: reason }
   return {
     paused_reason: reason,
     tells: false,
     active_since: tx.now,
     next_due_at: firstDue(row.kind, settings, tx.now),
+    poll_run_id: null,
+    polled_at: null,
   }
 }
 
@@ -268,6 +272,7 @@ export async function deleteTrigger(context: ChangingRuns, caller: Caller, id: s
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await findTrigger(tx.trx, tx.organizationId, id)
     await tx.trx.deleteFrom('triggers').where('id', '=', id).execute()
+    if (isPoll(row)) await deletePollWorkflow(tx, row.poll_workflow_id)
     await tx.trx.deleteFrom('lanes').where('kind', '=', 'trigger').where('id', '=', id).execute()
     append(tx, caller, 'deleted', row)
   })
@@ -283,71 +288,11 @@ export const listFirings = (db: Db, triggerId: string, page: PageRequest) =>
     firingView,
   )
 
-function settingsOf({ schedule, webhook }: TriggerInput): {
-  kind: TriggerRow['kind']
-  settings: ScheduleSettings | WebhookSettings
-} {
-  if (schedule !== undefined) return { kind: 'schedule', settings: schedule }
-  if (webhook !== undefined) return { kind: 'webhook', settings: webhook }
-  throw errorAt('validation_error', '', 'give `schedule` or `webhook`')
-}
-
-function requireKind(
-  { kind }: TriggerRow,
-  { schedule, webhook, secret, new_secret: makes }: TriggerChange,
-): void {
-  const [field] = Object.entries(
-    kind === 'schedule' ? { webhook, secret, new_secret: makes } : { schedule },
-  ).flatMap(([name, value]) => (value === undefined ? [] : [name]))
-  if (field === undefined) return
-  throw errorAt('validation_error', field, `does not fit a trigger of the kind \`${kind}\`: leave it out`)
-}
-
-/** Throws `validation_error`. */
-function requireSound(
-  kind: TriggerRow['kind'],
-  settings: ScheduleSettings | WebhookSettings,
-  secret: string | null,
-): void {
-  if (kind === 'schedule') {
-    const schedule = settings as ScheduleSettings
-    try {
-      validTimeZone(schedule.time_zone)
-    } catch (error) {
-      throw errorAt('validation_error', 'schedule.time_zone', (error as Error).message)
-    }
-    if ((schedule.cron === null) === (schedule.every_seconds === null))
-      throw errorAt('validation_error', 'schedule', 'give `cron` or `every_seconds`, not both')
-    if (schedule.catch_up === 'all' && schedule.overlap === 'skip')
-      throw errorAt(
-        'validation_error',
-        'schedule.overlap',
-        'what catches up would skip itself: choose `queue` or `allow`',
-      )
-    checkTimes(schedule, new Date())
-    return
-  }
-  if ((settings as WebhookSettings).verify !== 'standard') return
-  const bytes = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret ?? '')?.[1]
-  if (bytes === undefined || Buffer.from(bytes, 'base64').length < 24)
-    throw errorAt(
-      'validation_error',
-      'secret',
-      'is no secret of Standard Webhooks: `whsec_` and at least 24 bytes in base64',
-    )
-}
-
-function newSecret({ verify }: WebhookSettings): string {
-  if (verify === 'slack')
-    throw errorAt('validation_error', 'secret', 'give the signing secret of the Slack app: Slack made it')
-  return verify === 'standard' ? newWebhookSecret() : randomBytes(32).toString('base64url')
-}
-
 /** Throws `insufficient_role`. Whoever may not declare inputs harmless must not change what an owner declared so. */
 function requireOwnerFor(
   { role }: PresentCaller,
   { untrusted }: Pick<TriggerRow, 'untrusted'>,
-  settings: ScheduleSettings | WebhookSettings,
+  settings: TriggerSettings,
 ): void {
   if (!untrusted || ('answer' in settings && settings.answer === 'result')) requireRole(role, 'owner')
 }
@@ -399,15 +344,9 @@ async function checkInputsOf(
     throw new DomainError('validation_error', headline('the inputs do not fit the workflow', issues), issues)
 }
 
-const firstDue = (
-  kind: TriggerRow['kind'],
-  settings: ScheduleSettings | WebhookSettings,
-  now: Date,
-): Date | null => (kind === 'schedule' ? nextDue(settings as ScheduleSettings, now) : null)
-
-/** The lane of a schedule sleeps until its due time (schedule.ts). */
+/** The lane of a schedule or poll sleeps until its due time (schedule.ts). */
 async function wake(tx: ChainTx, row: TriggerRow): Promise<void> {
-  if (!isSchedule(row)) return
+  if (row.kind === 'webhook') return
   await restartLane({ kind: 'trigger', id: row.id, organizationId: row.organization_id }).execute(tx.trx)
 }
 

@@ -92,7 +92,11 @@ export async function insertWorkflow(
   caller: Caller,
   id: string,
   input: WorkflowInput,
-  { message = '', from = null }: { readonly message?: string; readonly from?: Origin | null } = {},
+  {
+    message = '',
+    from = null,
+    pollOf = null,
+  }: { readonly message?: string; readonly from?: Origin | null; readonly pollOf?: string | null } = {},
 ): Promise<WorkflowView> {
   const row = {
     id,
@@ -106,6 +110,7 @@ export async function insertWorkflow(
     created_at: tx.now,
     updated_at: tx.now,
     deleted_at: null,
+    poll_of: pollOf,
   }
   await requireFreeSlug(tx, id, row.slug)
   await tx.trx.insertInto('workflows').values(row).execute()
@@ -125,6 +130,7 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
+    .where('poll_of', 'is', null)
     .$if(name !== undefined, (all) => all.where('name', '=', name as string))
   return listPage(db, query, 'workflow', page, summaryOf)
 }

@@ -67,6 +67,52 @@ const ofWebhook = (name: string, values: Pair, seen: Pair, fieldsOf: (value: unk
   }),
 })
 
+const usualPoll = {
+  ...{ tool: 'memory_get', params: { key: 'rows' }, every_seconds: 3_600, first: 'all' },
+  ...{ list: '{{ output.value }}', id: '{{ item.id }}' },
+}
+/** Finds nothing. */
+const emptyPoll = { ...usualPoll, params: { key: 'none' }, list: '{{ output.value ?? [] }}' }
+const storedRows = ['b', 'a'].map((text, id) => ({ id, text }))
+
+/** A field of a poll; what is seen of its first poll. */
+const ofPoll = (
+  name: string,
+  values: Pair,
+  seen: Pair,
+  read: (world: World, trigger: Made) => Promise<unknown>,
+  more: (value: unknown) => object = () => ({}),
+): Proofs => ({
+  [`poll.${name}`]: proof(values, seen, async (world, value, way) => {
+    await world.ok('owner', 'PUT', '/memory/rows', { value: storedRows })
+    const fields = {
+      poll: { ...usualPoll, ...more(value), [name.replace('.*', '')]: value },
+      inputs: { text: '{{ item.text ?? item }}' },
+    }
+    return read(world, await made(world, { poll: emptyPoll }, fields, way))
+  }),
+})
+
+async function afterPoll(world: World, { id, path }: Made): Promise<{ states: string[]; texts: string[] }> {
+  const { pool } = world.api.stack.context
+  await until('it has polled', async () => {
+    const { rows } = await pool.query(
+      `select polled_at is not null and not exists (select from trigger_firings where trigger_id = $1 and state = 'waiting')
+              or exists (select from trigger_firings where trigger_id = $1 and state = 'failed') as done
+       from triggers where id = $1`,
+      [id],
+    )
+    return rows[0].done
+  })
+  const { data } = await world.ok('member', 'GET', `${path}/firings`)
+  const firings: { state: string; run_id: string | null }[] = data.toReversed()
+  const runs = firings.flatMap(({ run_id }) => run_id ?? [])
+  const texts = runs.map(async (run) => (await world.ok('owner', 'GET', `/runs/${run}`)).inputs.text)
+  return { states: firings.map(({ state }) => state), texts: await Promise.all(texts) }
+}
+const pollTexts = async (world: World, trigger: Made) => (await afterPoll(world, trigger)).texts
+const pollStates = async (world: World, trigger: Made) => (await afterPoll(world, trigger)).states
+
 /** Makes the schedule due twice, and returns how the firings ended. */
 async function statesAfter(
   world: World,
@@ -176,6 +222,32 @@ export const triggerProofs: Proofs = {
       return statesAfter(world, trigger, [10, 0])
     },
   ),
+  ...ofPoll('tool', ['memory_get', 'file_read'], [['started', 'started'], ['failed']], pollStates, (tool) =>
+    tool === 'file_read' ? { params: { path: 'x' } } : {},
+  ),
+  ...ofPoll('params.*', [{ key: 'rows' }, { key: 'none' }], [['started', 'started'], ['failed']], pollStates),
+  ...ofPoll(
+    'list',
+    ['{{ output.value }}', '{{ slice(output.value, 0, 1) }}'],
+    [['b', 'a'], ['b']],
+    pollTexts,
+  ),
+  ...ofPoll('id', ['{{ item.id }}', '{{ 1 }}'], [['started', 'started'], ['failed']], pollStates),
+  ...ofPoll(
+    'order',
+    [null, '{{ item.text }}'],
+    [
+      ['b', 'a'],
+      ['a', 'b'],
+    ],
+    pollTexts,
+  ),
+  ...ofPoll('first', ['skip', 'all'], [['skipped'], ['started', 'started']], pollStates),
+  ...ofPoll('every_seconds', [600, 3_600], [true, false], async (world, trigger) => {
+    await afterPoll(world, trigger)
+    const { poll } = await world.ok('member', 'GET', trigger.path)
+    return Date.parse(poll.next_due_at) - Date.now() < 700_000
+  }),
   ...ofWebhook('webhook.verify', ['bearer', 'github'], [202, 401], (verify) => ({ webhook: { verify } })),
   ...ofWebhook('webhook.answer', ['accepted', 'result'], [202, 200], (answer) => ({
     webhook: { ...bearer, answer },

@@ -292,7 +292,7 @@ test('a run names the trigger that has started it, as long as this is there', as
     const { data } = (await as('viewer', 'GET', `/runs?workflow_id=${workflow}`)).body
     return data.map(({ id, trigger }: { id: string; trigger: unknown }) => [id, trigger])
   }
-  const trigger = { id: made.id, name: 'bugs' }
+  const trigger = { id: made.id, workflow_id: workflow, name: 'bugs' }
   expect(await triggers()).toEqual([
     [own.body.execution_id, null],
     [body.run_id, trigger],

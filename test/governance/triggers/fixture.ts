@@ -1,11 +1,12 @@
 import { triggerSender } from '../../../src/governance/triggers/schedule.ts'
 import { startRunner, type Runner } from '../../../src/governance/lanes/runner.ts'
 import type { ServiceMail } from '../../../src/governance/service-mail.ts'
-import { changeTrigger, createTrigger, type TriggerInput } from '../../../src/governance/triggers/triggers.ts'
+import type { TriggerInput } from '../../../src/governance/triggers/settings.ts'
+import { changeTrigger, createTrigger } from '../../../src/governance/triggers/triggers.ts'
 import { createServiceAccount } from '../../../src/governance/people/service-accounts.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
-import type { ScheduleSettings } from '../../../src/db/schema/triggers.ts'
+import type { PollSettings, ScheduleSettings } from '../../../src/db/schema/triggers.ts'
 import { startEngine, type Engine } from '../runs/engine-fixture.ts'
 
 /** A workflow with the input `text`, a service account, and a runner for the lanes of triggers. */
@@ -15,6 +16,8 @@ export interface TriggerHome extends Engine {
   /** Mails of this process. */
   readonly mails: ServiceMail[]
   schedule(schedule?: Partial<ScheduleSettings>, over?: Partial<TriggerInput>): Promise<string>
+  /** A poll that reads the memory key `k`. */
+  poll(poll?: Partial<PollSettings>): ReturnType<typeof createTrigger>
   webhook(webhook: object, over?: Partial<TriggerInput>): ReturnType<typeof createTrigger>
   change(id: string, change: Parameters<typeof changeTrigger>[3]): ReturnType<typeof changeTrigger>
   /** Makes the schedule due so many seconds ago, and wakes its lane. */
@@ -75,6 +78,11 @@ export async function startTriggerHome(environment: NodeJS.ProcessEnv = {}): Pro
     schedule: async (schedule = {}, over = {}) =>
       (await make({ schedule: { ...everyHour, ...schedule }, inputs: { text: 'due {{due_at}}' }, ...over }))
         .id,
+    poll: (poll = {}) => {
+      const call = { tool: 'memory_get', params: { key: 'k' }, every_seconds: 3_600 }
+      const items = { list: '{{ output.value }}', id: '{{ item.id }}', order: null }
+      return make({ poll: { ...call, ...items, first: 'all', ...poll } })
+    },
     webhook: (webhook, over = {}) =>
       make({
         webhook: { verify: 'standard', answer: 'accepted', ...webhook },

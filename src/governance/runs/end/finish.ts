@@ -1,4 +1,5 @@
 import { sql, type Selectable } from 'kysely'
+import { restartLane } from '../../../db/queries/lanes.ts'
 import { endOpenEffects } from '../../../db/queries/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { catalog } from '../../../tools/index.ts'
@@ -154,6 +155,8 @@ export async function endRun(
     slot: null,
   }
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
+  if (run.poll_of !== null)
+    void tx.send(restartLane({ kind: 'trigger', id: run.poll_of, organizationId: tx.organizationId }))
   if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
   const endedSteps = await ended
   // The calls of an ended run need not be resolved any more, so messages that ask a person to resolve them are updated.
@@ -184,6 +187,8 @@ export async function endRun(
   const about = { run_id: run.id, workflow_id: run.workflow_id }
   for (const call of await unknown) tx.publish('effect.unknown', { ...about, ...call })
   const { step_id, item_index, error_code } = cause
+  // Nobody who subscribes waits for the call of a poll.
+  if (run.poll_of !== null) return
   tx.publish(`run.${status}`, {
     ...about,
     ...(step_id === undefined ? {} : { step_id }),

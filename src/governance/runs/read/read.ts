@@ -56,10 +56,11 @@ export interface RunView {
   readonly changed_since_your_last_run: VersionChange | null
 }
 
-/** The id and the present name of a trigger. */
+/** The id and the present name of a trigger, and the workflow that it is made for. */
 interface StartedBy {
   readonly id: string
   readonly name: string
+  readonly workflow_id: string
 }
 
 export interface WaitingView {
@@ -154,11 +155,15 @@ export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
 
 export const startedBy = (eb: ExpressionBuilder<Database, 'runs'>) =>
   eb
-    .selectFrom('trigger_firings as f')
-    .innerJoin('triggers as t', 't.id', 'f.trigger_id')
-    .select(sql<StartedBy>`json_build_object('id', t.id, 'name', t.name)`.as('trigger'))
-    .whereRef('f.run_id', '=', 'runs.id')
-    .limit(1)
+    .selectFrom('triggers as t')
+    .select(
+      sql<StartedBy>`json_build_object('id', t.id, 'name', t.name, 'workflow_id', t.workflow_id)`.as(
+        'trigger',
+      ),
+    )
+    .where(
+      sql<boolean>`t.id = coalesce(runs.poll_of, (select trigger_id from trigger_firings where run_id = runs.id limit 1))`,
+    )
     .as('trigger')
 
 export function head(run: ShownRun): RunHead {
@@ -211,7 +216,11 @@ export async function listRuns(
     .selectAll()
     .select([workflowName, startedBy])
     .where('organization_id', '=', organizationId)
-  if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
+  // The runs of polls are listed only by their workflow.
+  query =
+    filters.workflow_id === undefined
+      ? query.where('poll_of', 'is', null)
+      : query.where('workflow_id', '=', filters.workflow_id)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   const { workflow_name: name, requester_email: email } = filters

@@ -55,6 +55,8 @@ export interface AcceptRequest extends InputsOfRequest {
 
 /** Both are called under the lock, in the accepting transaction. */
 export interface Firing {
+  /** Its run is the call of this trigger. */
+  readonly pollOf?: string
   /** The run that it has started already, or null. Throws if it must start none. */
   earlierRun(tx: ChainTx): Promise<string | null>
   /** `denied`: why there is no run. */
@@ -225,6 +227,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     input_labels: JSON.stringify(request.labels),
     input_hash: request.inputHash,
     time_zone: request.timeZone,
+    poll_of: request.firing?.pollOf ?? null,
     risk: JSON.stringify(gate.risk),
     created_at: tx.now,
   })
