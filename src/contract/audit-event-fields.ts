@@ -56,6 +56,8 @@ export const voteFields = {
   for: text,
 } as const
 
+export const answerFields = { ...approvalFields, for: text } as const
+
 /** Added to the entry of a change that a second person approved. */
 export const secondFields = { requested_by: text, approved_by: text, approval_id: text } as const
 

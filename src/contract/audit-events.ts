@@ -145,6 +145,7 @@ export const auditEvents = {
   },
   'approval.granted': { when: 'The last needed approval is given.', metadata: fields.voteFields },
   'approval.rejected': { when: 'A person rejects.', metadata: fields.voteFields },
+  'approval.answered': { when: 'A person answers a question of a run.', metadata: fields.answerFields },
   'approval.expired': {
     when: 'Nobody decided in time.',
     metadata: { approval_id: text, step_id: text, item_index: number, session_id: text },

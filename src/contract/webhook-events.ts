@@ -2,6 +2,7 @@
 export const webhookEvents = {
   'approval.created': 'A run, a step or an agent’s call waits for a person.',
   'approval.decided': 'People approved or rejected. `status` is `approved` or `rejected`.',
+  'approval.answered': 'A person answered a question of a run.',
   'approval.expired': 'Nobody decided in time.',
   'approval.withdrawn':
     'The call no longer waits: its run or session ended, or another approval replaced this one.',

@@ -12,6 +12,11 @@ interface OfGroup {
 }
 /** With the id that the group had when the call was held; null if there was none. */
 type OfHeldGroup = OfGroup & { readonly id: string | null }
+/** Only of a question: one person, by their mail address. */
+interface OfPerson {
+  readonly person: string
+}
+type OfHeldPerson = OfPerson & { readonly id: string }
 
 /** Who may fill a seat too, so many seconds after the call was held. */
 export type Later = (OfRole | OfGroup) & { readonly after_seconds: number }
@@ -26,7 +31,7 @@ interface Counted<L> {
 export type RoleSeat = OfRole & Counted<Later>
 type GroupSeat = OfGroup & Counted<Later>
 export type Seat = RoleSeat | GroupSeat
-export type HeldSeat = (OfRole | OfHeldGroup) & Counted<HeldLater>
+export type HeldSeat = (OfRole | OfHeldGroup | OfHeldPerson) & Counted<HeldLater>
 type AnySeat = Seat | HeldSeat
 
 /** A rule asks for at most one role, and for each group once. */
@@ -62,6 +67,7 @@ export function seatsOf({
 }
 
 export const isRole = <T extends object>(seat: T): seat is Extract<T, OfRole> => 'role' in seat
+export const isPerson = <T extends object>(seat: T): seat is Extract<T, OfPerson> => 'person' in seat
 
 /** Null if only groups decide. */
 export const roleOf = (seats: readonly AnySeat[]): OfRole['role'] | null => seats.find(isRole)?.role ?? null
@@ -109,8 +115,8 @@ function sharedLater(ones: readonly AnyLater[], others: readonly AnyLater[]): An
 }
 
 /** A group that was deleted and one that was made under its name are different. */
-const whoOf = (who: OfRole | (OfGroup & { readonly id?: string | null })): string =>
-  isRole(who) ? who.role : `${who.group} ${who.id ?? ''}`
+const whoOf = (who: OfRole | ((OfGroup | OfPerson) & { readonly id?: string | null })): string =>
+  isRole(who) ? who.role : `${isPerson(who) ? who.person : who.group} ${who.id ?? ''}`
 
 /** All roles share one seat. */
 const keyOf = (seat: AnySeat): string => (isRole(seat) ? '' : whoOf(seat))
@@ -156,6 +162,7 @@ function oneSeat(seat: ShownSeat): string {
     const [one, more] = seat.role === 'owner' ? ['owner', 'owners'] : ['admin or owner', 'admins or owners']
     return `${count} ${count === 1 ? one : more}`
   }
+  if (isPerson(seat)) return quote(seat.person)
   return `${count} ${count === 1 ? 'member' : 'members'} of ${quote(seat.group)}`
 }
 
@@ -186,12 +193,12 @@ type ShownLater = (OfRole | OfGroup) & {
   readonly at?: string | undefined
 }
 /** A seat of the API's answers, without ids of groups. */
-export type ShownSeat = (OfRole | OfGroup) & Counted<ShownLater>
+export type ShownSeat = (OfRole | OfGroup | OfPerson) & Counted<ShownLater>
 
 /** As the API shows them. */
 export const shownSeats = (seats: readonly AnySeat[]): ShownSeat[] =>
   seats.map(({ count, also = [], ...seat }) => ({
-    ...shownWho(seat),
+    ...(isPerson(seat) ? { person: seat.person } : shownWho(seat)),
     count,
     ...(also.length === 0 ? {} : { also: also.map(shownLater) }),
   }))

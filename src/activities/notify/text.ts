@@ -67,6 +67,7 @@ function codeText(claim: SentClaim, base: string): string {
 function headOf(message: Shown, subject: Subject): string {
   if (subject.state !== 'waits') return endOf(subject)
   if (subject.kind === 'call') return '*Unknown outcome, please look*'
+  if (subject.asks === 'ask') return askedHead(message, subject)
   const { given, needed } = votesOf(subject, message.settings)
   const missing = Math.max(0, needed - given)
   if (waitsForOthers(message, subject))
@@ -75,8 +76,17 @@ function headOf(message: Shown, subject: Subject): string {
   return `*${waits} for ${isAsked(message, subject) ? 'your approval' : 'the approval of others'}*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
 }
 
-const linkWords = ({ kind }: Subject): string =>
-  kind === 'call' ? 'Open the run to say what happened' : 'Open it to approve or reject'
+/** The title follows. */
+const askedHead = (message: Shown, subject: Subject): string => {
+  const again = message.event === 'approval.asked_again' ? 'still ' : ''
+  const asked = isAsked(message, subject) ? `${again}asks you` : `${again}asks others`
+  return `*Workflow* ${code(subject.workflowName ?? '')} *${asked}*`
+}
+
+const linkWords = ({ kind, asks }: Subject): string => {
+  if (kind === 'call') return 'Open the run to say what happened'
+  return asks === 'ask' ? 'Open it to answer' : 'Open it to approve or reject'
+}
 
 const ends: Readonly<Record<Exclude<SubjectState, 'waits'>, string>> = {
   approved: '*Approved*',
@@ -84,6 +94,7 @@ const ends: Readonly<Record<Exclude<SubjectState, 'waits'>, string>> = {
   expired: '*Expired*, nobody decided in time',
   withdrawn: '*Withdrawn*',
   superseded: '*Replaced* by a newer request',
+  answered: '*Answered*',
   settled: '*Settled*',
   retried: '*Settled*, it is made again',
   dropped: '*The run has ended*',
@@ -100,6 +111,7 @@ function whatOf(subject: Subject): string {
   const { asks, tool, title, stepId, itemIndex, workflowName, agentName } = subject
   if (asks === 'change') return `a change of how calls are decided: ${code(title ?? '')}`
   const workflow = `workflow ${code(workflowName ?? '')}`
+  if (asks === 'ask') return subject.state === 'waits' ? code(title ?? '') : `${code(title ?? '')} of ${workflow}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`
   // Items are counted from 1, as on the pages of the console.
@@ -111,7 +123,8 @@ function manyItems(message: Shown, first: Subject, base: string): readonly strin
   const { event, subjects } = message
   const waiting = subjects.filter(({ state }) => state === 'waits')
   const open = waiting.filter((subject) => isAsked(message, subject))
-  const step = `${code(first.tool ?? '')} in step ${code(first.stepId ?? '')} of workflow ${code(first.workflowName ?? '')}`
+  const isAsk = first.asks === 'ask'
+  const step = `${code((isAsk ? first.title : first.tool) ?? '')} in step ${code(first.stepId ?? '')} of workflow ${code(first.workflowName ?? '')}`
   const voted = waiting.filter((subject) => waitsForOthers(message, subject)).length
   const counts = [
     ...Object.entries(countWords).map(
@@ -125,11 +138,11 @@ function manyItems(message: Shown, first: Subject, base: string): readonly strin
     event === 'approval.decided'
       ? `*${subjects.length - waiting.length} items are decided*`
       : open.length > 0
-        ? `*${open.length} ${open.length === 1 ? 'item waits' : 'items wait'} ${first.kind === 'call' ? 'with an unknown outcome' : 'for your approval'}*`
+        ? `*${open.length} ${open.length === 1 ? 'item waits' : 'items wait'} ${first.kind === 'call' ? 'with an unknown outcome' : isAsk ? 'for your answer' : 'for your approval'}*`
         : voted > 0
           ? `*You approved*, more votes are needed for ${voted} ${voted === 1 ? 'item' : 'items'}`
           : waiting.length > 0
-            ? `*${waiting.length} ${waiting.length === 1 ? 'item waits' : 'items wait'} for the approval of others*`
+            ? `*${waiting.length} ${waiting.length === 1 ? 'item waits' : 'items wait'} for the ${isAsk ? 'answers' : 'approval'} of others*`
             : `*None of ${subjects.length} items waits any more*`
   return [
     `${head}: ${step}`,
@@ -146,6 +159,7 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   expired: 'expired',
   withdrawn: 'withdrawn',
   superseded: 'replaced',
+  answered: 'answered',
   settled: 'settled',
   retried: 'made again',
   dropped: 'not settled before the run ended',
@@ -162,7 +176,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
     ...(hosts === '' ? [] : [`Goes to: ${hosts}`]),
     ...(rules === '' ? [] : [`Rule: ${rules}`]),
     ...(labels === '' ? [] : [`Labels: ${labels}`]),
-    ...(risk === undefined
+    ...(risk === undefined || first?.asks === 'ask'
       ? []
       : [`Risk: ${risk.level}${reasons.length === 0 ? '' : ` (${reasons.join('; ')})`}`]),
     `Asked by: ${first === undefined ? '' : code(first.requesterEmail)}`,

@@ -154,6 +154,7 @@ const kindWords = {
   run: 'Whole runs',
   agent_call: 'Calls of agents',
   change: 'Changes',
+  ask: 'Questions',
 } as const
 
 interface UnknownProps {

@@ -17,6 +17,7 @@ import { saml } from './0016-saml.ts'
 import { versionApprovals } from './0017-version-approvals.ts'
 import { slugs } from './0018-slugs.ts'
 import { triggers } from './0019-triggers.ts'
+import { asks } from './0020-asks.ts'
 import { polls } from './0021-polls.ts'
 
 /**
@@ -43,6 +44,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0017-version-approvals', sql: versionApprovals },
   { name: '0018-slugs', sql: slugs },
   { name: '0019-triggers', sql: triggers },
+  { name: '0020-asks', sql: asks },
   { name: '0021-polls', sql: polls },
 ]
 

@@ -79,7 +79,7 @@ interface Rights {
 
 /** Of `approvals`, with the votes, and the decision that required the approval. */
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, authors, params_hash, labels,
-  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, created_at, remind_at, expires_at, status, decided_at, used_at, used_by, superseded_by,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, created_at, remind_at, expires_at, status, decided_at, used_at, used_by, superseded_by, answered_by, answered_for,
   (select d.id from decisions d where d.approval_id = approvals.id order by d.decided_at limit 1) as decision_id,
   coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'is_covered', ${isCovered(sql`approvals.organization_id`)},
                                               'at', v.at, 'email', u.email, 'decision', v.decision, 'comment', v.comment, 'changes_requested', v.changes_requested))
@@ -135,7 +135,7 @@ export const newestApproval = <Approval>(
     ) as roles, ${groupsByPerson(organizationId, sql`select ${holderOfVote} from approval_votes v where v.approval_id = a.id`)} as groups
   from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`
 
-/** What decides whether a person sees the values of these runs. */
+/** What decides whether a person sees the values of these runs. A question holds no call, so it hides nothing. */
 export const readSightFacts = <Facts>(runIds: readonly string[], userId: string): RawBuilder<Facts> => sql`
   select r.id, r.requester_email, o.settings, clock_timestamp() as at,
     ${groupsOfPerson(sql`r.organization_id`, sql`${userId}`)} as groups,
@@ -143,7 +143,7 @@ export const readSightFacts = <Facts>(runIds: readonly string[], userId: string)
     (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'name', g.name) order by g.name), '[]') from groups g
      where g.id = any(r.readers)) as readers,
     (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
-       'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a where a.run_id = r.id) as approvals
+       'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a where a.run_id = r.id and a.kind <> 'ask') as approvals
   from runs r join organizations o on o.id = r.organization_id
   where r.id = any(${[...runIds]}::text[])`
 
@@ -166,17 +166,17 @@ export const readDueApprovals = (
     from approvals where status = 'pending' and ${isOver}) due
   order by turn, expires_at limit ${most}`
 
-/** SQL: whether a person with one of these roles, or in one of these groups, can fill one of the seats of `approvals`. */
+/** SQL: whether a person with one of these roles, or one of these ids (theirs and of their groups), can fill one of the seats of `approvals`. */
 export const hasSeatFor = (
   roles: readonly string[],
-  groups: readonly string[],
+  ids: readonly string[],
 ): RawBuilder<boolean> => sql<boolean>`(
   approver = any(${[...roles]}::text[])
   or exists (select from jsonb_array_elements(coalesce(seats, '[]')) as s
-             where s->>'id' = any(${[...groups]}::text[])
+             where s->>'id' = any(${[...ids]}::text[])
                or exists (select from jsonb_array_elements(coalesce(s->'also', '[]')) as l
                           where (l->>'at')::timestamptz <= coalesce(decided_at, clock_timestamp())
-                            and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...groups]}::text[])))))`
+                            and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...ids]}::text[])))))`
 
 /** Only where no group decides: the approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
 export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<number>`(
@@ -245,8 +245,8 @@ export const insertNewDecisions = (decisions: string): RawBuilder<unknown> => sq
 
 export const updateApprovals = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_approvals as (
     update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
-      superseded_by = r.superseded_by
+      superseded_by = r.superseded_by, answered_by = r.answered_by, answered_for = r.answered_for
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, status text,
-      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text)
+      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text, answered_by text, answered_for text)
     where approvals.id = r.id
   )`

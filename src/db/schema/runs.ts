@@ -239,8 +239,11 @@ export interface ApprovalsTable {
   /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null
   held_again: string | null
-  /** What a change would do, in one sentence. Null for every other kind. */
+  /** What a change would do, or what a run asks, in one sentence. Null for every other kind. */
   title: Generated<string | null>
+  /** Who answered, and the absent person by whose right. Null for every other kind. */
+  answered_by: Generated<string | null>
+  answered_for: Generated<string | null>
   /** How often the state was no longer what its approvers saw. Each new approval continues the count. */
   state_changes: Generated<number>
 }

@@ -50,10 +50,11 @@ export function announceRequest(
     step: { step_id, rule_name, ...placeOf(record) },
     agent_call: { rule_name, ...placeOf(record) },
     change: { change: title ?? '' },
+    ask: { step_id, ...placeOf(record) },
   }
   tx.append({
     eventType: 'approval.requested',
-    action: tool ?? (kind === 'change' ? 'change' : 'run'),
+    action: tool ?? (kind === 'change' || kind === 'ask' ? kind : 'run'),
     status: 'pending',
     actor,
     workflowId: record.workflow_id,
@@ -130,6 +131,31 @@ export function decideByVote(
   }
   close({ tx, ledger }, approval, status, actor.id)
   wakeRun(tx, approval, actor.id)
+}
+
+/** The caller settles the step, and wakes the run. The entry has no value of the answer. */
+export function answerApproval(
+  writer: ApprovalWriter,
+  approval: ApprovalRecord,
+  { actor, forUser }: { readonly actor: Actor; readonly forUser: string | null },
+): void {
+  approval.answered_by = actor.id
+  approval.answered_for = forUser
+  close(writer, approval, 'answered', actor.id)
+  writer.tx.append({
+    eventType: 'approval.answered',
+    action: 'answer',
+    status: 'answered',
+    actor,
+    workflowId: approval.workflow_id,
+    runId: approval.run_id,
+    metadata: {
+      approval_id: approval.id,
+      step_id: approval.step_id,
+      ...placeOf(approval),
+      ...(forUser === null ? {} : { for: forUser }),
+    },
+  })
 }
 
 /** Without a cause, the actor is the service itself. */
@@ -269,6 +295,7 @@ const closingEvents = {
   rejected: 'approval.decided',
   expired: 'approval.expired',
   cancelled: 'approval.withdrawn',
+  answered: 'approval.answered',
 } as const satisfies Record<ClosedStatus, WebhookEvent>
 
 function announceDecided(tx: ChainTx, { id, run_id }: Named, status: ClosedStatus, by?: string): void {

@@ -342,10 +342,10 @@ export function filtered<O>(
 }
 
 /** SQL, as `canFillOne`. */
-const hasSeat = ({ role, groups }: Voter): RawBuilder<boolean> =>
+const hasSeat = ({ role, groups, user_id, for_user }: Voter): RawBuilder<boolean> =>
   hasSeatFor(
     (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver)),
-    groups,
+    [...groups, for_user ?? user_id],
   )
 
 /** SQL: one of the conditions. */
@@ -362,9 +362,9 @@ function decidable<O>(
   { allow_self_approval: allowsOwn, approval_threshold: threshold }: VoteSettings,
 ): SelectQueryBuilder<Database, 'approvals', O> {
   const { userId } = viewer
-  // A change needs a second person, whatever the settings are (`requirementOf`).
+  // A change needs a second person, and a question none, whatever the settings are (`requirementOf`).
   const isOthers = (person: string): RawBuilder<boolean> =>
-    sql<boolean>`((${allowsOwn} and kind <> 'change') or ${person} <> all(approvals.authors || approvals.requested_by))`
+    sql<boolean>`((${allowsOwn} and kind <> 'change') or kind = 'ask' or ${person} <> all(approvals.authors || approvals.requested_by))`
   const can = (voter: Voter): RawBuilder<boolean> =>
     sql<boolean>`(${hasSeat(voter)} and ${isOthers(voter.for_user ?? userId)})`
   return query

@@ -55,6 +55,8 @@ export interface ApprovalRecord {
   used_at: string | null
   used_by: string | null
   superseded_by: string | null
+  answered_by: string | null
+  answered_for: string | null
   /** Null for a whole run. */
   decision_id: string | null
 }
@@ -65,7 +67,7 @@ export interface NewApproval {
   /** The sealed `ApprovedState`; null if no state was read. */
   state: Buffer | null
   tool: string | null
-  /** Only of a change: what it would do, in one sentence without values. */
+  /** Of a change, what it would do, and of a question, what it asks: in one sentence without values. */
   title?: string
   side_effect: SideEffect | null
   /** The host to which the call goes; null if it stays here, and for a whole run. */
@@ -196,7 +198,7 @@ export interface Times {
 
 type StoredLater =
   'id' | keyof StoredTerms | 'created_at' | 'remind_at' | 'expires_at' | 'votes' | 'status' | 'decided_at'
-type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
+type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by' | 'answered_by' | 'answered_for'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
 /** Until the approval of an agent's call expires, unless a rule sets another time. */
@@ -228,5 +230,7 @@ export function pendingApproval(
     used_at: null,
     used_by: null,
     superseded_by: null,
+    answered_by: null,
+    answered_for: null,
   }
 }

@@ -1,7 +1,7 @@
 import type { Db } from '../../db/schema/index.ts'
 import { DomainError } from '../errors.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import { isRole, roleOf } from '../../policy/seats.ts'
+import { isPerson, isRole, roleOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
 import { decisionRefusal, type Requirement, type Voted, type Voter } from './requirement.ts'
 import { readVoters } from './voters.ts'
@@ -16,16 +16,19 @@ export interface Votable {
 /** For a decided or expired approval; null if it can still be decided. */
 export function endedRefusal({ kind, status, isDue }: Votable): DomainError | null {
   if (status === 'expired' || isDue)
-    return new DomainError('approval_expired', `the approval has expired: ${askAgain[kind]}`)
+    return new DomainError('approval_expired', `the ${wordOf(kind)} has expired: ${askAgain[kind]}`)
   if (status === 'pending') return null
-  return new DomainError('approval_already_decided', `the approval is already \`${status}\``)
+  return new DomainError('approval_already_decided', `the ${wordOf(kind)} is already \`${status}\``)
 }
+
+const wordOf = (kind: ApprovalKind): string => (kind === 'ask' ? 'question' : 'approval')
 
 const askAgain: Readonly<Record<ApprovalKind, string>> = {
   step: 'run the workflow again',
   run: 'run the workflow again',
   agent_call: 'the agent must ask again',
   change: 'ask for the change again',
+  ask: 'run the workflow again',
 }
 
 type Asked = Voted & Pick<Votable, 'kind'>
@@ -39,12 +42,18 @@ export async function voterRefusal(
   required: Requirement,
 ): Promise<DomainError | null> {
   if (await isService(db, voter.user_id))
-    return new DomainError('not_an_approver', 'a service account does not vote: ask a person')
+    return new DomainError(
+      'not_an_approver',
+      `a service account does not ${approval.kind === 'ask' ? 'answer' : 'vote'}: ask a person`,
+    )
   const refusal = decisionRefusal(voter, approval, required)
   if (refusal === null) return null
   if (refusal === 'voted') return new DomainError('conflict', 'you have already voted on this approval')
   if (refusal === 'not_an_approver')
-    return new DomainError(refusal, `${whoCan(required.seats)} to decide this approval`)
+    return new DomainError(
+      refusal,
+      `${whoCan(required.seats)} to ${approval.kind === 'ask' ? 'answer this question' : 'decide this approval'}`,
+    )
   const others = await othersWhoDecide(db, organizationId, approval, required)
   return new DomainError('self_approval', `${ownWork[refusal]}${others}`)
 }
@@ -69,7 +78,9 @@ export const viewersSeeTheirGroups = (): DomainError =>
 
 function whoCan(seats: Requirement['seats']): string {
   const role = roleOf(seats)
-  const groups = seats.flatMap((seat) => (isRole(seat) ? [] : [quote(seat.group)]))
+  const groups = seats.flatMap((seat) => (isRole(seat) || isPerson(seat) ? [] : [quote(seat.group)]))
+  const person = seats.find(isPerson)
+  if (person !== undefined) return `you must be ${quote(person.person)}`
   if (groups.length === 0) return `you need the role \`${role}\``
   const member = `you must be a member of ${list(groups, 'or', groups.length)}`
   return role === null ? member : `${member}, or have the role \`${role}\`,`

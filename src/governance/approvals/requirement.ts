@@ -1,4 +1,5 @@
 import {
+  isPerson,
   isRole,
   peopleFor,
   roleOf,
@@ -38,7 +39,7 @@ export interface Voter extends Rights {
 }
 
 /** Votes by the same right are one vote for the seats. */
-const holderOf = ({ user_id, for_user }: Voter): string => for_user ?? user_id
+const holderOf = ({ user_id, for_user }: Pick<Voter, 'user_id' | 'for_user'>): string => for_user ?? user_id
 
 export interface VoteWithRole extends Voter {
   readonly decision: 'approve' | 'reject'
@@ -74,9 +75,11 @@ export interface TermsOfKind extends StoredTerms {
 
 /**
  * Uses the larger of the stored number and the current threshold, and the current settings. These are about calls: a
- * change always needs one other person.
+ * change always needs one other person, and a question one person.
  */
 export function requirementOf(approval: TermsOfKind, settings: VoteSettings): Requirement {
+  // One person answers, and the people who wrote or started the run may.
+  if (approval.kind === 'ask') return { seats: storedSeats(approval), needed: 1, allowSelfApproval: true }
   if (approval.kind === 'change')
     return { seats: storedSeats(approval), needed: approval.approvals_needed, allowSelfApproval: false }
   const needed = Math.max(approval.approvals_needed, settings.approval_threshold)
@@ -91,11 +94,14 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 
-type Filling = Pick<Voter, 'role' | 'groups' | 'at'>
+type Filling = Pick<Voter, 'user_id' | 'for_user' | 'role' | 'groups' | 'at'>
 
 /** An owner who is not in the group does not fill its seat. */
-const isAmong = ({ role, groups }: Filling, who: HeldSeat | HeldLater): boolean =>
-  isRole(who) ? mayDecide(role, who.role) : role !== null && who.id !== null && groups.includes(who.id)
+const isAmong = (voter: Filling, who: HeldSeat | HeldLater): boolean => {
+  const { role, groups } = voter
+  if (isRole(who)) return mayDecide(role, who.role)
+  return role !== null && who.id !== null && (isPerson(who) ? [holderOf(voter)] : groups).includes(who.id)
+}
 
 const canFill = (voter: Filling, seat: HeldSeat): boolean =>
   isAmong(voter, seat) ||

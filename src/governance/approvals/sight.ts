@@ -1,7 +1,7 @@
 import type { ApprovalKind } from '../../contract/status.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readSightFacts } from '../../db/queries/approvals.ts'
-import { isRole } from '../../policy/seats.ts'
+import { isPerson, isRole } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { hasRole } from '../access/scopes.ts'
@@ -153,11 +153,13 @@ export const seesLikeDeciders = (viewer: Deciding, terms: DecidedTerms): boolean
 export function hiddenByApproval(viewer: Deciding, approval: Decided): ValuesHidden | null {
   if (viewer.userId === approval.requested_by || seesLikeDeciders(viewer, approval)) return null
   const seers = storedSeats(approval).map((seat) =>
-    !isRole(seat)
-      ? `members of ${quote(seat.group)}`
-      : seat.role === 'owner'
-        ? 'owners'
-        : 'admins and owners',
+    isPerson(seat)
+      ? seat.person
+      : !isRole(seat)
+        ? `members of ${quote(seat.group)}`
+        : seat.role === 'owner'
+          ? 'owners'
+          : 'admins and owners',
   )
   return {
     reason:

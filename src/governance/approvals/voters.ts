@@ -44,6 +44,7 @@ export async function readVoters(
     .where((eb) =>
       eb.or([
         sql<boolean>`${asked.some(isRole)} and m.role in ('admin', 'owner')`,
+        eb('m.user_id', 'in', ['', ...ids]),
         eb.exists(
           eb
             .selectFrom('group_members as g')

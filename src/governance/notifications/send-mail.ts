@@ -168,7 +168,7 @@ export function mailAbout(
   { count, reminds, base, settings, timeZone }: MailOptions,
 ): Omit<ServiceMail, 'to'> {
   const lines = [
-    ...named('Change', subject.title),
+    ...named(subject.asks === 'ask' ? 'Question' : 'Change', subject.title),
     ...named('Tool', subject.tool),
     ...named('Goes to', subject.destination),
     ...named('Step', subject.stepId),
@@ -177,7 +177,7 @@ export function mailAbout(
     ...named('Rule', subject.ruleName),
     ...(subject.asks === 'run' ? [whyRun] : []),
     ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
-    mailText`Risk: ${MailText.sentence(subject.risk.level)}`,
+    ...(subject.asks === 'ask' ? [] : [mailText`Risk: ${MailText.sentence(subject.risk.level)}`]),
     ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
     mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
     ...votesLine(subject, settings),
@@ -199,7 +199,7 @@ ${lines}
 
 ${MailText.link(base, count > 1 ? `/console/runs/${subject.runId}` : subject.path)}
 
-Sign in to see what would be sent. You can change or turn off these mails on your account’s page:
+Sign in to ${subject.asks === 'ask' ? mailText`answer` : mailText`see what would be sent`}. You can change or turn off these mails on your account’s page:
 ${MailText.link(base, accountPath)}
 `,
   }
@@ -211,6 +211,7 @@ const whatWaits = {
   resolution: 'call',
   agent_call: 'agent',
   change: 'change',
+  ask: 'question',
 } as const satisfies Record<Subject['asks'], string>
 
 interface MailOptions {
@@ -234,6 +235,7 @@ const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
 function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): MailText {
   if (kind === 'call')
     return mailText`Nobody can know whether this call took effect. Please say what became of it.`
+  if (asks === 'ask') return askedLine[reminds ?? 'first']
   const what =
     asks === 'run' ? mailText`A whole run` : asks === 'change' ? mailText`A change` : mailText`This`
   if (reminds === null) return mailText`${what} waits for your decision.`
@@ -241,6 +243,12 @@ function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): Ma
     ? mailText`${what} still waits for your decision, and expires soon.`
     : mailText`${what} still waits for your decision.`
 }
+
+const askedLine = {
+  first: mailText`A workflow asks you.`,
+  expiry: mailText`A workflow still waits for your answer. The question expires soon.`,
+  waiting: mailText`A workflow still waits for your answer.`,
+} as const
 
 function votesLine(subject: Subject, settings: VoteSettings): MailText[] {
   const { given, needed } = votesOf(subject, settings)
@@ -259,4 +267,4 @@ function moreItems(count: number): MailText[] {
 const named = (name: NameOfLine, value: string | null): MailText[] =>
   value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
 
-type NameOfLine = 'Change' | 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'
+type NameOfLine = 'Question' | 'Change' | 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

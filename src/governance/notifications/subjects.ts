@@ -23,6 +23,7 @@ export type SubjectState =
   | 'expired'
   | 'withdrawn'
   | 'superseded'
+  | 'answered'
   | 'settled'
   | 'retried'
   | 'dropped'
@@ -45,7 +46,7 @@ export interface Subject {
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
-  /** Only of a change: what it would do. */
+  /** Of a change, what it would do; of a question, what it asks. */
   readonly title: string | null
   /** null if the call stays here, for a whole run, and for a call of an agent. */
   readonly destination: string | null
@@ -136,9 +137,18 @@ function approvalSubject(row: ApprovalRow): Subject {
     remindAt: row.remind_at,
     readAt: row.read_at,
     expiresAt: row.expires_at,
-    decidedBy: state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : [],
+    decidedBy: deciderOf(row, state, deciding),
     path: `/console/approvals/${row.id}`,
   }
+}
+
+const deciderOf = (
+  { answered_by: by }: ApprovalRow,
+  state: SubjectState,
+  deciding: ApprovalRow['votes'],
+): readonly string[] => {
+  if (state === 'answered') return by === null ? [] : [by]
+  return state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : []
 }
 
 /** A replaced approval is always `superseded`, even if it was approved. */

@@ -82,6 +82,7 @@ const approvedBinding: Readonly<Record<ApprovalKind, (row: Row) => string>> = {
   run: (row) => paramsBinding(effectKey(row)),
   agent_call: (row) => agentInputBinding(text(row, 'id')),
   change: (row) => changeBinding(text(row, 'id')),
+  ask: (row) => paramsBinding(effectKey(row)),
 }
 
 /** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
