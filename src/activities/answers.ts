@@ -25,10 +25,10 @@ export function answer(refused: Refused, { info }: ActivityContext): StepDone {
   if (refused.state === 'held') {
     const { waitsFor, approvalId, expiresAt } = refused
     const details: HeldDetails = { waitsFor, approvalId, expiresAt }
-    const what = { approval: 'approval', slot: 'a slot', time: 'a time' }[waitsFor]
+    const what = { approval: 'approval', slot: 'a slot', time: 'a time', answer: 'an answer' }[waitsFor]
     throw benign(
       `waits for ${what}`,
-      waitsFor === 'time' ? failureTypes.waiting : failureTypes.approvalRequired,
+      waitsFor === 'time' || waitsFor === 'answer' ? failureTypes.waiting : failureTypes.approvalRequired,
       details,
     )
   }

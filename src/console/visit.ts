@@ -40,8 +40,15 @@ export function isDecider(
     seat,
     ...also.filter(({ at = '' }) => at <= now),
   ])
-  return [own, ...own.deputy_for].some(({ role, groups }) =>
-    asked.some((who) => ('role' in who ? hasRole(role, who.role) : groups.includes(who.group))),
+  const self = { role: own.role, groups: own.groups, email: visit.person.user.email }
+  return [self, ...own.deputy_for].some(({ role, groups, email }) =>
+    asked.some((who) =>
+      'role' in who
+        ? hasRole(role, who.role)
+        : 'person' in who
+          ? email === who.person
+          : groups.includes(who.group),
+    ),
   )
 }
 

@@ -10,21 +10,17 @@ import {
 } from '../policy/template-syntax.ts'
 import { whenParts } from '../policy/when.ts'
 import { nameForm, reservedWords } from '../policy/reference.ts'
-import { filesInput } from '../policy/templates.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
-import type { Json, JsonObject } from '../policy/types.ts'
+import type { Json } from '../policy/types.ts'
 import {
   mostItems,
   mostSteps,
   type WorkflowDefinition,
   type WorkflowStep,
-  type InputDeclaration,
-  type InputType,
 } from './definition.ts'
-import { readTime } from '../steps/wait.ts'
-import { list } from '../policy/text.ts'
 import { dependencies, findCycle, stepTemplates } from './definition-graph.ts'
-import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
+import { checkInputDeclarations } from './inputs.ts'
+import { type Issue, isForbiddenName, jsonIssues } from './json.ts'
 import { typeOf, wholeTemplate, words, writtenForm, type Form } from './forms.ts'
 import { formOf, itemForm, knownOf, templateIssues, type Known } from './reference-forms.ts'
 import { shownPath } from '../policy/issues.ts'
@@ -89,32 +85,6 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
 }
 
 type Add = (field: string, message: string) => void
-
-function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
-  const issues: Issue[] = []
-  for (const [input, declaration] of Object.entries(inputs)) {
-    const add = (message: string) =>
-      issues.push({
-        path: `inputs.${input}`,
-        message: `input \`${input}\`: ${message}`,
-      })
-    if (!nameForm.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
-    if (input === filesInput) add('`uploaded_files` always exists: choose another name')
-    if (
-      declaration.type !== 'string' &&
-      (declaration.options !== undefined || declaration.format !== undefined)
-    )
-      add('only an input of type string has `options` and `format`')
-    const value = declaration.default
-    if (value !== undefined && value !== null && !hasInputType(value, declaration.type)) {
-      add(`the default must be of type ${declaration.type}, not ${typeOfJson(value)}`)
-    } else if (value !== undefined && value !== null) {
-      const problem = problemOf(value, declaration)
-      if (problem !== null) add(`the default ${problem}`)
-    }
-  }
-  return issues
-}
 
 function checkIds(steps: readonly WorkflowStep[]): Issue[] {
   const issues: Issue[] = []
@@ -265,80 +235,4 @@ export function pathIssues({ steps, result }: Pick<WorkflowDefinition, 'steps' |
       if (issues.length < 10) visit(value, 0)
     }
   return issues
-}
-
-/** An answer names at most this many inputs that the workflow does not have. */
-const mostUnknown = 100
-
-/** What is wrong with a value of the right type. Null: nothing. */
-function problemOf(value: Json, { format, options }: InputDeclaration): string | null {
-  if (options !== undefined && !options.some((each) => each === value))
-    return `must be one of ${list(
-      options.map((each) => `\`${each}\``),
-      'or',
-      20,
-    )}`
-  return format === 'date' && typeof value === 'string' && !isDay(value)
-    ? 'must be a day such as `2026-12-24`'
-    : null
-}
-
-const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && readTime(text, 'UTC') !== null
-
-export function hasInputType(value: Json, type: InputType): boolean {
-  return typeOfJson(value) === type
-}
-
-/**
- * Incomplete inputs are only for a preview. They get no defaults, because the later run may get other values.
- */
-export interface CheckedInputs {
-  readonly inputs: JsonObject
-  readonly areComplete: boolean
-}
-
-/**
- * null counts as not given. An optional input without a value and a default is left out. Only with `mayLack`
- * may a required input be missing. Inputs that are unknown, of the wrong type or cannot be stored as JSON are
- * errors.
- */
-export function checkInputs(
-  definition: Pick<WorkflowDefinition, 'inputs'>,
-  inputs: JsonObject,
-  { mayLack = false } = {},
-): CheckedInputs | Issue[] {
-  const declared = Object.entries(definition.inputs ?? {})
-  const issues = jsonIssues(inputs, 'inputs')
-  // A body can have many thousand long names that the workflow does not declare.
-  const unknown = Object.keys(inputs).filter((name) => !Object.hasOwn(definition.inputs ?? {}, name))
-  for (const name of unknown.slice(0, mostUnknown))
-    issues.push({
-      path: shownPath(['inputs', name]),
-      message: `the workflow has no input \`${shownPath([name])}\``,
-    })
-  const given = ([name]: (typeof declared)[number]): Json =>
-    Object.hasOwn(inputs, name) ? (inputs[name] ?? null) : null
-  const missing = declared.filter(
-    (each) => each[1].required === true && (given(each) ?? each[1].default ?? null) === null,
-  )
-  const areComplete = missing.length === 0
-  const known: [string, Json][] = []
-  for (const each of declared) {
-    const [name, declaration] = each
-    const { type, default: fallback } = declaration
-    const value = given(each) ?? (areComplete ? (fallback ?? null) : null)
-    if (value === null) continue
-    if (!hasInputType(value, type)) {
-      const message = `input \`${name}\` must be of type ${type}, not ${typeOfJson(value)}`
-      issues.push({ path: `inputs.${name}`, message })
-    } else {
-      const problem = problemOf(value, declaration)
-      if (problem !== null) issues.push({ path: `inputs.${name}`, message: `input \`${name}\` ${problem}` })
-      known.push([name, value])
-    }
-  }
-  if (!mayLack)
-    for (const [name] of missing)
-      issues.push({ path: `inputs.${name}`, message: `input \`${name}\` is required` })
-  return issues.length > 0 ? issues : { inputs: Object.fromEntries(known), areComplete }
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { whenOperators } from '../policy/operators/index.ts'
-import { categorySlug, groupName, labelSlug, nameField, textField, workflowSlug } from '../policy/text.ts'
+import { categorySlug, groupName, nameField, textField, workflowSlug } from '../policy/text.ts'
 import { kindFields, kindIssue } from '../steps/index.ts'
-import { inputTypes } from './forms.ts'
+import { inputDeclaration } from './inputs.ts'
 import { jsonValue } from './json.ts'
 
 export const mostSteps = 1000
@@ -10,27 +10,6 @@ export const mostSteps = 1000
 export const mostItems = 10_000
 /** Items of one `for_each` that run at the same time. */
 const mostParallel = 50
-
-const inputType = z.enum(inputTypes)
-
-const inputDeclaration = z.strictObject({
-  type: inputType,
-  required: z.boolean().optional(),
-  default: jsonValue.optional(),
-  description: textField(2000, 0).optional(),
-  format: z.enum(['date', 'text']).optional().meta({
-    description:
-      '`date`: a day such as `2026-12-24`. `text`: several lines. The form that starts a run shows it so.',
-  }),
-  options: z
-    .array(textField(200))
-    .min(1)
-    .max(200)
-    .optional()
-    .meta({ description: 'The only texts that the input takes' }),
-  /** Every run gets them for this input, beside those that its start names. */
-  labels: z.array(labelSlug).max(20).optional(),
-})
 
 const comparison = z.strictObject({
   value: jsonValue,
@@ -131,6 +110,3 @@ export const skipsWithOthers = (
   definition: Pick<WorkflowDefinition, 'if_skipped'>,
   step: Pick<WorkflowStep, 'if_skipped'>,
 ): boolean => (step.if_skipped ?? definition.if_skipped) === 'skip'
-
-export type InputDeclaration = z.infer<typeof inputDeclaration>
-export type InputType = InputDeclaration['type']

@@ -46,6 +46,7 @@ export interface CarriedItems {
  * - `approval`: the call waits for an approval, until `expiresAt` (ISO 8601; null if the approval never expires);
  * - `slot`: the call waits for a concurrency slot of its run, at most until the call's approval expires (`expiresAt`);
  * - `time`: the step waits until `expiresAt` (a step `wait`);
+ * - `answer`: the step waits for a person's answer, until `expiresAt` (a step `ask`);
  * - `resolution`: the outcome of the call is unknown, and the call waits until a person resolves the outcome.
  */
 export type WaitReason =
@@ -79,7 +80,7 @@ export interface StepDone {
 export const failureTypes = {
   /** The details are `HeldDetails`. The workflow waits, and then schedules the call again. */
   approvalRequired: 'ApprovalRequired',
-  /** The step waits for a time. The details are `HeldDetails`. */
+  /** The step waits for a time or an answer. The details are `HeldDetails`. */
   waiting: 'Waiting',
   /** Nobody can know whether the call took effect. It is scheduled again after a person has resolved it. */
   unknownOutcome: 'UnknownOutcome',
@@ -91,7 +92,7 @@ export const failureTypes = {
   refused: 'Refused',
 } as const
 
-export type HeldFor = 'approval' | 'slot' | 'time'
+export type HeldFor = 'approval' | 'slot' | 'time' | 'answer'
 
 /** A quick call (a local activity) failed, and is scheduled again as an ordinary activity. */
 export interface AgainDetails {

@@ -140,12 +140,17 @@ const approvers = z
     context.addIssue({ code: 'custom', path: [again], message })
   })
 
+/** 0: the approval never expires. */
+export const expires = z
+  .int()
+  .min(0)
+  .max(10 * 365 * 24 * 60 * 60)
 /** From a minute to 30 days. */
-const waited = z
+export const waited = z
   .int()
   .min(60)
   .max(30 * 24 * 60 * 60)
-const escalate = z
+export const escalate = z
   .array(z.strictObject({ after_seconds: waited, to: approver }))
   .min(1, 'name at least one role or group or leave it out')
   .max(3)
@@ -197,12 +202,7 @@ export function ruleSchemas(facts: ToolFacts) {
     approvals_needed: votes.optional(),
     /** In place of `approver` and `approvals_needed`: all of them, by different people. */
     approvers: approvers.optional(),
-    /** 0: the approval never expires. */
-    expires_after_seconds: z
-      .int()
-      .min(0)
-      .max(10 * 365 * 24 * 60 * 60)
-      .optional(),
+    expires_after_seconds: expires.optional(),
     /** Then those who can decide and have not voted get their message again. */
     remind_after_seconds: waited.optional(),
     /** Who is asked too, and may decide, from then on. */
@@ -250,8 +250,8 @@ export function ruleSchemas(facts: ToolFacts) {
 }
 
 /** What would come after the expiry, or would ask nobody new. */
-function lateIssues(rule: {
-  readonly approver?: z.infer<typeof approver> | undefined
+export function lateIssues(rule: {
+  readonly approver?: z.infer<typeof approver> | { readonly person: string } | undefined
   readonly approvers?: z.infer<typeof approvers> | undefined
   readonly expires_after_seconds?: number | undefined
   readonly remind_after_seconds?: number | undefined

@@ -37,6 +37,8 @@ export const governanceSettings = z.strictObject({
   run_values: z.enum(['participants', 'members', 'everyone']).default('participants'),
   /** Values in memory with one of these labels are read by who wrote them, admins and owners, and by runs. */
   restricted_labels: z.array(label).max(50).default(['confidential', 'pii']),
+  /** Whether answers to questions of runs come without the label `untrusted`. */
+  trust_answers: z.boolean().default(false),
   /** Whether a change after which some call would be decided less strictly needs a second person (docs/changes.md). */
   loosening: z.enum(['free', 'second_person']).default('free'),
 })

@@ -49,6 +49,7 @@ const asStrict: { readonly [Name in keyof GovernanceSettings]: AsStrict<Governan
   keep_decision_params: never,
   run_values: order('participants', 'members', 'everyone'),
   restricted_labels: (after, before) => before.every((label) => after.includes(label)),
+  trust_answers: off,
   loosening: order('second_person', 'free'),
 }
 

@@ -1,15 +1,16 @@
 import type { z } from 'zod'
 import type { JsonObject } from '../policy/types.ts'
+import { ask } from './ask.ts'
 import { compute } from './compute.ts'
 import type { StepKind } from './kind.ts'
 import { tool } from './tool.ts'
 import { wait } from './wait.ts'
 
 /** The kinds of steps. A step has the field of exactly one kind. */
-const kinds = [tool, wait, compute] as const
+const kinds = [tool, wait, compute, ask] as const
 
 /** The fields of all kinds, for the schema of a step. */
-export const kindFields = { ...tool.fields, ...wait.fields, ...compute.fields }
+export const kindFields = { ...tool.fields, ...wait.fields, ...compute.fields, ...ask.fields }
 type Fields = typeof kindFields
 type Given = { readonly id: string; readonly for_each?: unknown } & z.infer<z.ZodObject<Fields>>
 

@@ -25,6 +25,8 @@ export interface PlanScope {
   readonly destinationOf: (tool: ToolDeclaration) => Destination | null
   /** Whether one of the values comes from a step or from an input that can have labels. */
   readonly takesResults: (values: JsonObject) => boolean
+  /** The organization's setting `trust_answers`. */
+  readonly trustsAnswers: boolean
 }
 
 interface Destination {
@@ -70,11 +72,13 @@ export interface SkeletonPart {
  * - `pause`: nothing runs. `until` says when the step ends, from the resolved values and the time at which the step
  *   began. It throws TypeError with words for the author if the values give no such time.
  * - `compute`: nothing runs. The resolved values are the output.
+ * - `ask`: nothing runs. A person answers, and the answer is the output.
  */
 export type StepRun =
   | { readonly as: 'call' }
   | { readonly as: 'pause'; readonly until: (values: JsonObject, began: Date, timeZone: string) => Date }
   | { readonly as: 'compute' }
+  | { readonly as: 'ask' }
 
 /** One kind of steps. A kind is pure: the workflow's bundle loads it. */
 export interface StepKind<Fields extends z.ZodRawShape = z.ZodRawShape> {

@@ -2,10 +2,11 @@ import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
 import { getTool } from '../../src/tools/index.ts'
 import { defineTool, type ToolDeclaration } from '../../src/tools/kit/tool.ts'
-import { checkDefinition, checkInputs } from '../../src/contract/definition-check.ts'
+import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { dependencies } from '../../src/contract/definition-graph.ts'
 import { planOf } from '../../src/governance/runs/start/plan-run.ts'
 import { workflowDefinition, type WorkflowDefinition } from '../../src/contract/definition.ts'
+import { checkInputs } from '../../src/contract/inputs.ts'
 import { parseParams } from '../../src/contract/tool-params.ts'
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 
@@ -213,7 +214,7 @@ test('a plan has each step’s tool, dependencies and conditions', () => {
     { id: 'b', tool: 'mail', params: { to: '{{a}}' }, for_each: ['x'], on_error: 'continue' },
     { id: 'lost', tool: 'gone' },
   ])
-  const plan = planOf(definition, catalog, () => null, { inputs: { x: 1 }, areInputsComplete: true })
+  const plan = planOf(definition, catalog, () => null, { inputs: { x: 1 }, areInputsComplete: true }, false)
   expect(plan).toMatchObject({ inputs: { x: 1 }, areInputsComplete: true })
   expect(plan.steps).toMatchObject([
     { id: 'a', sideEffect: 'read', outputLabels: ['internal'], dependsOn: [], bringsOwnLabels: false },
@@ -230,11 +231,17 @@ test('at a host that is not the service’s own, a parameter that takes an outpu
     { id: 'd', params: { path: '{{item}}' }, for_each: '{{a.output.texts}}' },
   ])
   const effects = (ownHost: boolean, labelled: readonly string[] = []) =>
-    planOf(definition, catalog, () => ({ destination: 'git.acme.example', ownHost }), {
-      inputs: { x: 1 },
-      areInputsComplete: true,
-      inputLabels: new Map(labelled.map((name) => [name, ['confidential']])),
-    }).steps.map(({ sideEffect }) => sideEffect)
+    planOf(
+      definition,
+      catalog,
+      () => ({ destination: 'git.acme.example', ownHost }),
+      {
+        inputs: { x: 1 },
+        areInputsComplete: true,
+        inputLabels: new Map(labelled.map((name) => [name, ['confidential']])),
+      },
+      false,
+    ).steps.map(({ sideEffect }) => sideEffect)
   expect(effects(true)).toEqual(['read', 'read', 'read', 'read'])
   expect(effects(false)).toEqual(['read', 'read', 'egress', 'egress'])
   expect(effects(false, ['x'])).toEqual(['read', 'egress', 'egress', 'egress'])

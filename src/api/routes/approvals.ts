@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { readCallId } from '../../contract/ids.ts'
+import { jsonValue } from '../../contract/json.ts'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
 import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
@@ -9,6 +10,8 @@ import { vote as cast, type VoteRequest } from '../../governance/approvals/vote.
 import { withdrawChange } from '../../governance/changes/withdraw.ts'
 import { prepareChange } from '../../governance/applying/apply.ts'
 import { DomainError } from '../../governance/errors.ts'
+import { answerQuestion } from '../../calls/runs/answer.ts'
+import { formField } from '../../steps/ask.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
 import { ok, tagged, type Call } from '../route.ts'
@@ -80,6 +83,26 @@ const preview = z
     description: 'what the call would do, in plain text; long values are cut. Shown like `params`',
   })
 
+const person = z.strictObject({ user_id: id, email: z.string() }).nullable()
+const question = z
+  .strictObject({
+    choices: z.array(z.string()).nullable().describe('the possible answers; null if there is a form'),
+    form: z
+      .record(z.string(), formField)
+      .nullable()
+      .describe('the fields of the answer, as in the definition; null if there are choices'),
+    otherwise: anyJson.describe(
+      'the answer if nobody answers in time; null: the step then ends as `expired`',
+    ),
+    answered_by: person.describe('null until somebody has answered'),
+    answered_for: person.describe('who was away, and by whose right they answered; null: by their own'),
+    answer: anyJson.optional().describe('only in `GET /approvals/{id}`, for people who see `params`'),
+  })
+  .meta({
+    id: 'Question',
+    description: 'what a step `ask` asks; its title is in `summary`, its values are in `params`',
+  })
+
 export const approval = named('Approval', {
   id,
   kind: waitingKind,
@@ -98,7 +121,9 @@ export const approval = named('Approval', {
   summary: z
     .string()
     .nullable()
-    .describe('the `summary` of the step in its definition; of a change, what it would do'),
+    .describe(
+      'the `summary` of the step in its definition; of a change, what it would do; of a question, its title',
+    ),
   side_effect: side.nullable(),
   destination,
   reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
@@ -106,10 +131,11 @@ export const approval = named('Approval', {
     .record(z.string(), anyJson)
     .optional()
     .describe(
-      'only for those who may decide it, and for the person who asked; of a change, `title`, `object` (the id of the rule or group), `before`, `after`, `why` and `example`',
+      'only for those who may decide it, and for the person who asked; of a change, `title`, `object` (the id of the rule or group), `before`, `after`, `why` and `example`; of a question, the values of `show`',
     ),
   preview: preview.optional(),
   values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),
+  ask: question.nullable().describe('null for any other kind'),
   superseded_by: id.nullable().describe('the approval that replaced this one'),
   supersedes_id: id.nullable().describe('the approval that this one replaces; its votes do not count here'),
   held_again: z.string().nullable().describe('why it replaces it, in one sentence'),
@@ -149,6 +175,7 @@ export const approval = named('Approval', {
           z.union([
             z.strictObject({ role: approver, count: z.int(), also, filled: z.int() }),
             z.strictObject({ group: z.string(), count: z.int(), also, filled: z.int() }),
+            z.strictObject({ person: z.string(), count: z.int(), also, filled: z.int() }),
           ]),
         )
         .describe('`approvers`, with the number of people who fill each of them now'),
@@ -245,6 +272,34 @@ const waitingSummary = named('WaitingSummary', {
   risks: z.array(z.strictObject({ level: riskLevel, count })),
 })
 
+const questionExample = {
+  ...pendingExample,
+  kind: 'ask',
+  status: 'answered',
+  step_id: 'decide',
+  tool: null,
+  summary: 'Refund this order?',
+  side_effect: null,
+  reversible: null,
+  params: { order: '4711' },
+  preview: undefined,
+  ask: {
+    choices: ['refund', 'refuse'],
+    form: null,
+    otherwise: null,
+    answered_by: { user_id: story.requester, email: 'admin@countersign.test' },
+    answered_for: null,
+    answer: 'refund',
+  },
+  params_hash: null,
+  rule_id: null,
+  rule_name: null,
+  risk: { level: 'low', reasons: [] },
+  approver: null,
+  approvers: [{ group: 'sales', count: 1 }],
+  decided_at: story.voted,
+}
+
 export const approveBody = named('ApproveRequest', { comment: words.default('') })
 export const rejectBody = z
   .strictObject({
@@ -264,6 +319,10 @@ export const rejectBody = z
     { path: ['comment'], message: 'say in `comment` what should change' },
   )
   .meta({ id: 'RejectRequest' })
+
+export const answerBody = named('AnswerRequest', {
+  answer: jsonValue.meta({ description: 'a text of `choices`, or an object with the fields of `form`' }),
+})
 
 const { route } = tagged('Approvals')
 
@@ -412,6 +471,25 @@ export const approvalRoutes = [
         comment: body.comment ?? body.reason ?? '',
         changesRequested: body.request_changes,
       }),
+  }),
+  route({
+    key: 'POST /approvals/{id}/answer',
+    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
+    inner: [oneResolution],
+    audit: ['approval.answered'],
+    summary: 'Answer the question of a run',
+    description:
+      'The answer is one of the `choices`, or an object with the fields of the `form`. It becomes the output of the step. Only the people who are asked may answer: others get 403 `not_an_approver`.',
+    body: answerBody,
+    example: { body: { answer: 'refund' }, answers: { 200: questionExample } },
+    responses: { 200: approval },
+    async handle({ context, caller, params, body, once }) {
+      if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
+      await actOnce(once, () =>
+        answerQuestion(context, { caller, approvalId: params.id, answer: body.answer, once }),
+      )
+      return ok(await readApproval(context, caller, params.id))
+    },
   }),
   route({
     key: 'POST /approvals/{id}/withdraw',

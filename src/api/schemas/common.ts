@@ -83,6 +83,7 @@ export const also = z
 const askedSeat = z.union([
   z.strictObject({ role: approver, count: z.int(), also }),
   z.strictObject({ group: id, count: z.int(), also }),
+  z.strictObject({ person: z.string().describe('only of a question'), count: z.int(), also }),
 ])
 export const approvers = z
   .array(called('AskedSeat', askedSeat))

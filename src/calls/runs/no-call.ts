@@ -1,4 +1,5 @@
 import { effectId, type EffectKey } from '../../contract/ids.ts'
+import type { HeldDetails } from '../../contract/messages.ts'
 import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
@@ -6,7 +7,7 @@ import { explainFrozen } from '../../policy/decide.ts'
 import type { Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
-import { storageOver } from '../../governance/limits/storage.ts'
+import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
 import type { Refused } from './call.ts'
 import { newEffect } from './effect.ts'
@@ -20,10 +21,12 @@ import {
   waitForOrganizationLimit,
 } from './storage-limit.ts'
 import type { Ledger, LockedCall } from './ledger.ts'
+import { withdrawPending } from './approval-use.ts'
+import { answerLabels, askOrEnd, otherwiseOf, waitsOn, type Asked } from './question.ts'
 
 /*
  * A step without a tool. Its row is an effect without one. A computed step (`run: { as: 'compute' }`) gets its output
- * and its outcome at once. A step that waits (`run: { as: 'pause' }`) is `held` with the time in `until`, then has
+ * and its outcome at once. A step that asks (`run: { as: 'ask' }`) is in question.ts. A step that waits (`run: { as: 'pause' }`) is `held` with the time in `until`, then has
  * an outcome. The database's clock decides whether the time has come. Nothing is done twice after a crash: the row
  * keeps the time, and values are computed from the same inputs.
  */
@@ -37,13 +40,16 @@ export interface ResolvedNoCall {
   readonly problem: StepError | null
   readonly labels: Label[]
   /** Null if the values were not read, or with a `problem`. */
-  readonly does: Pause | { readonly output: SealedText } | null
+  readonly does: Pause | { readonly output: SealedText } | Asked | null
 }
 
 interface Pause {
   /** When the step goes on if it begins now. Throws TypeError with words for the author. */
   readonly until: (now: Date) => Date
 }
+
+const asks = ({ does, wanted }: ResolvedNoCall): boolean =>
+  wanted && does !== null && 'question' in does && does.problem === null
 
 type Verdict = Extract<Refused, { state: Outcome | 'held' | 'no_room' }>
 
@@ -62,9 +68,12 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
     throw new DomainError('conflict', 'the run waits for its own approval')
   // The row stores its labels twice.
   const rowBytes = known === undefined ? 2 * labelBytes(op.labels) : 0
-  const output = op.does !== null && 'output' in op.does ? op.does.output : null
-  const bytes = rowBytes + (output?.bytes ?? 0)
-  const over = known === undefined && run.cancel_requested_at === null ? storageOver(tx, bytes) : null
+  const { does } = op
+  const valueBytes =
+    does === null ? 0 : 'output' in does ? does.output.bytes : 'sealed' in does ? does.sealed.length : 0
+  const bytes = rowBytes + valueBytes
+  const isNew = known === undefined && run.cancel_requested_at === null
+  const over = isNew ? (storageOver(tx, bytes) ?? (asks(op) ? approvalsOver(tx) : null)) : null
   if (over !== null) return waitForOrganizationLimit({ tx, ledger, run }, over)
   startRun({ tx, ledger, run })
   const fits = fitsRun(run, bytes)
@@ -73,19 +82,22 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
     ledger.addEffect({ ...newEffect(op.key), tool: null, labels: op.labels, output_labels: op.labels })
   const step: LockedCall = { tx, ledger, run, effect }
   if (rowBytes > 0 && fits) countStoredBytes(step, rowBytes)
-  tx.expects({ bytes })
+  tx.expects({ bytes: rowBytes })
   if (run.cancel_requested_at !== null) return end(step, 'cancelled', 'the run was cancelled')
   // A freeze denies a wait that begins or ends, but a wake-up without a reason does neither.
   if (effect.until !== null && Date.parse(effect.until) > tx.now.getTime()) return heldUntil(effect.until)
+  const waits = waitsOn(step)
+  if (waits !== null) return held(waits)
   if (tx.policy.frozen !== null) return end(step, 'denied', explainFrozen(tx.policy.frozen))
   if (op.isUnread) throw new DomainError('unavailable', 'the organization is no longer frozen')
-  const { does } = op
   if (effect.until === null) {
     if (!op.wanted) return end(step, 'skipped', 'its `when` does not hold')
     if (op.problem !== null) return end(step, 'failed', op.problem.message, op.problem.code)
     if (!fits) return end(step, 'failed', runTooLarge.message, runTooLarge.code)
     if (does === null) throw new Error('the values of the step were not read')
+    if ('question' in does) return askStep(step, op.key, does)
     if ('output' in does) {
+      tx.expects({ bytes: does.output.bytes })
       if (effect.item_index < 0) stepEvent(tx, effect, 'step.started')
       return end(step, 'completed', '', 'completed', does.output)
     }
@@ -101,13 +113,34 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
   return heldUntil(effect.until)
 }
 
-const heldUntil = (expiresAt: string): Verdict => ({
+const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): Verdict => ({
   go: false,
   state: 'held',
-  waitsFor: 'time',
-  approvalId: null,
+  waitsFor,
+  approvalId,
   expiresAt,
 })
+
+const heldUntil = (expiresAt: string): Verdict => held({ waitsFor: 'time', approvalId: null, expiresAt })
+
+function askStep(step: LockedCall, key: EffectKey, asked: Asked): Verdict {
+  const { tx, effect } = step
+  if (effect.approval_id === null && effect.item_index < 0) stepEvent(tx, effect, 'step.started')
+  const standing = askOrEnd(step, asked)
+  switch (standing.kind) {
+    case 'waits':
+      return held(standing)
+    case 'failed':
+      return end(step, 'failed', standing.reason, 'invalid_params')
+    case 'cancelled':
+      return end(step, 'cancelled', 'its question was withdrawn')
+    case 'expired': {
+      const output = otherwiseOf(step, key, asked)
+      if (output === undefined) return end(step, 'expired', 'nobody answered in time')
+      return end(step, 'completed', '', 'completed', output, answerLabels(step))
+    }
+  }
+}
 
 function begin(wait: LockedCall, until: string): void {
   const { tx, ledger, run, effect } = wait
@@ -142,13 +175,15 @@ function end(
   reason = '',
   code: string = state,
   output?: SealedText,
+  outputLabels: readonly Label[] = step.effect.labels,
 ): Verdict {
+  withdrawPending(step)
   const isBad = state !== 'completed' && state !== 'skipped'
   settle(step, {
     state,
     error: isBad ? stepError({ code, message: reason }) : null,
     output,
-    outputLabels: step.effect.labels,
+    outputLabels: [...outputLabels],
   })
   return { go: false, state, reason }
 }

@@ -21,6 +21,7 @@ import { isWanted, whenParts } from '../../policy/when.ts'
 import type { StepRun } from '../../steps/kind.ts'
 import { valuesOf } from '../../steps/index.ts'
 import type { ResolvedNoCall } from './no-call.ts'
+import { prepareQuestion } from './prepare-question.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../../shared/json-size.ts'
 import { outputBinding } from '../../governance/sealing/bindings.ts'
 import { sealText } from '../../governance/sealing/sealer.ts'
@@ -210,6 +211,7 @@ export async function prepareNoCall(
       const { values } = value
       if (run.as === 'pause')
         return { ...empty, does: { until: (now) => run.until(values, now, defined.run.timeZone) } }
+      if (run.as === 'ask') return { ...empty, does: await prepareQuestion(context, defined, values) }
       const text = JSON.stringify(values)
       if (isTooLarge(text)) return failed('output_too_large', new Error(tooLarge))
       return { ...empty, does: { output: await sealText(context.sealer, outputBinding(key), text) } }

@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import type { InputDeclaration } from '../../contract/definition.ts'
+import type { InputDeclaration } from '../../contract/inputs.ts'
 import { startPath } from '../../contract/pages.ts'
 import { references } from '../../policy/template-syntax.ts'
 import { filesInput } from '../../policy/templates.ts'

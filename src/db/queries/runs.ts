@@ -43,7 +43,7 @@ export const readStepStates = (
   from run_steps s
   left join lateral (
     select id, status from approvals
-    where run_id = s.run_id and step_id = s.step_id and item_index is null and superseded_by is null
+    where run_id = s.run_id and step_id = s.step_id and item_index is null and superseded_by is null and kind <> 'ask'
     order by created_at desc, id desc limit 1
   ) a on true
   left join lateral (
@@ -59,7 +59,7 @@ export interface Waiting {
   /** null for a whole run. */
   readonly step_id: string | null
   /** `decided`: but the call has not continued yet. */
-  readonly kind: 'approval' | 'resolution' | 'slot' | 'time' | 'decided'
+  readonly kind: 'approval' | 'resolution' | 'slot' | 'time' | 'answer' | 'decided'
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
@@ -85,7 +85,7 @@ export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => 
           case when e.resolved_outcome is null then 'resolution' else 'decided' end
         when e.until is not null then 'time'
         when e.wants_slot then 'slot'
-        when a.status = 'pending' then 'approval'
+        when a.status = 'pending' then case when a.kind = 'ask' then 'answer' else 'approval' end
         else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed, ${withoutLater(sql`a.seats`)} as seats,
         case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since, e.until
     from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'

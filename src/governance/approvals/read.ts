@@ -4,7 +4,7 @@ import { getTool } from '../../tools/index.ts'
 import type { Preview } from '../../tools/kit/preview.ts'
 import type { Reversible, ToolDeclaration } from '../../tools/kit/tool.ts'
 import { publicBase } from '../../shared/config.ts'
-import type { Unsealing } from '../context.ts'
+import type { UnsealingRuns } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, SideEffect } from '../../policy/types.ts'
@@ -16,6 +16,7 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
+import { shownQuestion, type ShownQuestion } from './question.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
 import { mayDecide, requirementOf, storedSeats, type VoteSettings, type Voter } from './requirement.ts'
@@ -44,7 +45,7 @@ export interface ApprovalView {
   /** The current name. */
   readonly workflow_name: string | null
   readonly tool: string | null
-  /** The `summary` of the step in its definition; of a change, what it would do. */
+  /** The `summary` of the step in its definition; of a change, what it would do; of a question, its title. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
   /** Is null if the call stays here, for a whole run, and for a call of an agent. */
@@ -56,6 +57,7 @@ export interface ApprovalView {
   readonly preview?: Preview
   readonly values_hidden?: ValuesHidden
   /** The newer and the former approval. `held_again` is the reason why the former one was replaced. */
+  readonly ask: ShownQuestion | null
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -111,7 +113,7 @@ export interface ApprovalDetail {
 }
 
 export async function listApprovals(
-  context: Unsealing,
+  context: UnsealingRuns,
   viewer: Viewer,
   filters: ApprovalFilters,
   page: PageRequest,
@@ -127,7 +129,9 @@ export async function listApprovals(
   )
   return {
     ...rows,
-    data: await Promise.all(rows.data.map((row) => approvalView(context, deciding, row, votes, settings))),
+    data: await Promise.all(
+      rows.data.map((row) => approvalView(context, deciding, row, { votes, settings, isSingle: false })),
+    ),
   }
 }
 
@@ -141,7 +145,7 @@ const decidingOf = async (db: Db, viewer: Viewer): Promise<Deciding> => ({
 
 /** Throws `not_found` also for an approval of another organization, and `not_an_approver` for a viewer. */
 export async function readApproval(
-  context: Unsealing,
+  context: UnsealingRuns,
   viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalView> {
@@ -158,7 +162,7 @@ export async function readApproval(
   // Who asked for a change can read and withdraw it, also after they have lost their role.
   const isOwn = row.kind === 'change' && row.requested_by === viewer.userId
   if (!seesAll(viewer) && !isOwn && !mayFillOne(deciding, row)) throw viewersSeeTheirGroups()
-  return approvalView(context, deciding, row, votes, settings)
+  return approvalView(context, deciding, row, { votes, settings, isSingle: true })
 }
 
 function shownColumns(db: Db) {
@@ -193,6 +197,19 @@ function shownColumns(db: Db) {
     )
     .select((eb) =>
       eb
+        .selectFrom('runs')
+        .select('runs.workflow_version')
+        .whereRef('runs.id', '=', 'approvals.run_id')
+        .as('workflow_version'),
+    )
+    .select(
+      sql<Pick<ShownQuestion, 'answered_by' | 'answered_for'> | null>`(
+        select json_build_object('answered_by', json_build_object('user_id', u.id, 'email', u.email),
+          'answered_for', (select json_build_object('user_id', f.id, 'email', f.email) from users f where f.id = approvals.answered_for))
+        from users u where u.id = approvals.answered_by)`.as('answered'),
+    )
+    .select((eb) =>
+      eb
         .selectFrom('run_steps as s')
         .select('s.summary')
         .whereRef('s.run_id', '=', 'approvals.run_id')
@@ -216,7 +233,7 @@ function shownColumns(db: Db) {
 }
 
 async function approvalView(
-  context: Unsealing,
+  context: UnsealingRuns,
   viewer: Deciding,
   row: Selectable<ApprovalsTable> & {
     requester_email: string | null
@@ -225,9 +242,18 @@ async function approvalView(
     summary: string | null
     workflow_name: string | null
     written_by: ApprovalView['authors'] | null
+    workflow_version: number | null
+    answered: Pick<ShownQuestion, 'answered_by' | 'answered_for'> | null
   },
-  votes: Awaited<ReturnType<typeof readVotes>>,
-  settings: VoteSettings,
+  {
+    votes,
+    settings,
+    isSingle,
+  }: {
+    readonly votes: Awaited<ReturnType<typeof readVotes>>
+    readonly settings: VoteSettings
+    readonly isSingle: boolean
+  },
 ): Promise<ApprovalView> {
   const hidden = hiddenByApproval(viewer, row)
   const params = hidden === null ? await shownParams(context, row) : undefined
@@ -251,13 +277,14 @@ async function approvalView(
     workflow_id: row.workflow_id,
     workflow_name: row.workflow_name,
     tool: row.tool,
-    summary: row.summary ?? row.title,
+    summary: row.title ?? row.summary,
     side_effect: row.side_effect,
     destination: row.destination,
     reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
     ...(params === undefined ? {} : await shownPreview(context, viewer, row, tool, params)),
     ...(hidden === null ? {} : { values_hidden: hidden }),
+    ask: await shownQuestion(context, row, { withAnswer: isSingle && hidden === null }),
     superseded_by: row.superseded_by,
     supersedes_id: row.supersedes_id,
     held_again: row.held_again,
@@ -284,7 +311,7 @@ async function approvalView(
 
 /** What the call would change is shown only to people who may decide: the requester may not be able to read it. */
 async function shownPreview(
-  { sealer }: Unsealing,
+  { sealer }: UnsealingRuns,
   viewer: Deciding,
   row: Pick<Selectable<ApprovalsTable>, 'id' | 'kind' | 'tool' | 'state_sealed' | keyof DecidedTerms> & {
     requester_email: string | null
@@ -300,7 +327,7 @@ async function shownPreview(
 }
 
 async function shownParams(
-  context: Unsealing,
+  context: UnsealingRuns,
   row: Selectable<ApprovalsTable>,
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined

@@ -31,6 +31,13 @@ const askAgain: Readonly<Record<ApprovalKind, string>> = {
   ask: 'run the workflow again',
 }
 
+/** For a vote on a question, or its withdrawal. */
+export const notByVote = (approvalId: string): DomainError =>
+  new DomainError(
+    'bad_transition',
+    `a question has no votes: answer it with \`POST /approvals/${approvalId}/answer\``,
+  )
+
 type Asked = Voted & Pick<Votable, 'kind'>
 
 /** Null if the vote would count. */

@@ -175,6 +175,7 @@ async function resolutionView(context: Unsealing, row: Row, sight: Sight | undef
       ? {}
       : { preview: previewOf(tool, params, row.requester_email) }),
     ...(sight === undefined || sight.hidden === null ? {} : { values_hidden: sight.hidden }),
+    ask: null,
     superseded_by: null,
     supersedes_id: null,
     held_again: null,

@@ -7,7 +7,7 @@ import { runAs, type Acting } from '../access/recheck.ts'
 import { refuseEnded } from './expire.ts'
 import { decideByVote, withdrawByRequester, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
-import { voterRefusal } from './refusals.ts'
+import { notByVote, voterRefusal } from './refusals.ts'
 import { bestOf, countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
 import { rightsOf } from './rights.ts'
 
@@ -43,6 +43,7 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     )
     if (found === null) throw notFound('approval', approvalId)
     const { approval } = found
+    if (approval.kind === 'ask') throw notByVote(approvalId)
     const expired = refuseEnded(tx, approval)
     if (expired !== null) return expired
     const { role } = await now()

@@ -20,6 +20,8 @@ export const commitPoints = {
   'run.cancel':
     'before: the caller gets no answer and nothing changed; after: the outbox cancels in Temporal, no new effect starts',
   'approval.vote': 'before: no vote counts; after: the vote counts, the outbox wakes the run',
+  'approval.answer':
+    'before: the step still waits for its answer; after: the step has its output, the outbox wakes the run',
   'approval.expire':
     'before: the sweeper expires it later, and the clock already prevents its use; after: expired',
   'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',

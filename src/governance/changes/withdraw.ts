@@ -5,6 +5,7 @@ import { runAs, type Acting } from '../access/recheck.ts'
 import { refuseEnded } from '../approvals/expire.ts'
 import { withdrawByRequester, writeAtOnce } from '../approvals/moves.ts'
 import { loadApproval } from '../approvals/records.ts'
+import { notByVote } from '../approvals/refusals.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 
@@ -25,6 +26,7 @@ export async function withdrawChange(
     )
     if (found === null) throw notFound('approval', approvalId)
     const { approval } = found
+    if (approval.kind === 'ask') throw notByVote(approvalId)
     if (approval.kind !== 'change')
       throw new DomainError(
         'bad_transition',

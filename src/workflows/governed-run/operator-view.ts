@@ -11,6 +11,7 @@ const things: Readonly<Record<WaitReason['kind'], string>> = {
   resolution: 'resolution',
   slot: 'slot',
   time: 'time',
+  answer: 'answer',
 }
 
 interface Thing {

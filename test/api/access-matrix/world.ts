@@ -9,7 +9,7 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/calls/runs/outcome.ts'
 import { verifierBinding } from '../../../src/governance/sealing/bindings.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { askStep, mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import type { Person, Place } from './place.ts'
@@ -197,6 +197,24 @@ export class World {
     const group = await this.group(rows.map(({ user_id }) => user_id))
     const seats = JSON.stringify([{ group: 'g', id: group, count: 1 }])
     await pool.query('update approvals set approver = null, seats = $2 where id = $1', [id, seats])
+    return id
+  }
+
+  /** A question to the sender. */
+  async question(): Promise<string> {
+    const { context } = this.server
+    const settings = `/organizations/${this.organizationId}/governance`
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: false })
+    const ask = { to: { group: 'sales' }, title: 'Go on?', choices: ['yes', 'no'] }
+    const definition = { steps: [{ id: 's', ask }] }
+    const made = await this.send(this.place.requester, 'POST', '/workflows', { name: 'W', definition })
+    const path = `/workflows/${made['id']}/execute?wait=0`
+    const runId = (await this.send(this.place.requester, 'POST', path))['execution_id'] as string
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: true })
+    await askStep(context, runId)
+    const id = await this.approvalOf(runId)
+    const seats = JSON.stringify([{ person: 'sender', id: this.sender.userId, count: 1 }])
+    await context.pool.query('update approvals set seats = $2 where id = $1', [id, seats])
     return id
   }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { until } from '../../stack/until.ts'
 import { expectFinished } from '../../support/chaos-checks.ts'
+import type { Approval } from '../../support/client-types.ts'
 import { startModel, type Model } from '../../support/model.ts'
 import { both, type Kills } from './kills.ts'
 
@@ -27,6 +28,34 @@ export function aroundCalls(kills: Kills): void {
         runId = kills.home.member.execute(waiting, {}, { key: randomUUID() })
       })
       await expectFinished(kills.home, await runId, key, 0)
+    },
+  )
+
+  test.each(both('approval.answer'))(
+    '%s: the answer counts once, and the step after it runs once',
+    async (fault) => {
+      const { approver, member } = kills.home
+      const key = `ask/${fault}`
+      const to = { person: approver.bootstrap.users.approver.email }
+      const steps = [
+        { id: 'decide', ask: { to, title: 'Go on?', choices: ['yes', 'no'] } },
+        { id: 'keep', tool: 'memory_set', params: { key, value: '{{decide.output.answer}}' } },
+      ]
+      const runId = await member.execute(await member.createWorkflow(key, { steps }), {})
+      const asked = await approver.untilHeld(runId, 'step')
+      const send = () =>
+        approver.call<Approval>(
+          'POST',
+          `/approvals/${asked}/answer`,
+          { answer: 'yes' },
+          { key: randomUUID() },
+        )
+      let sent!: ReturnType<typeof send>
+      await kills.home.faults.at(fault, () => {
+        sent = send()
+      })
+      expect(await sent).toMatchObject({ status: 200, body: { status: 'answered', ask: { answer: 'yes' } } })
+      await expectFinished(kills.home, runId, key, 0)
     },
   )
 

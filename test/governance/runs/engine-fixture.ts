@@ -19,7 +19,10 @@ import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { acceptRun } from '../../../src/governance/runs/start/accept.ts'
 import type { Basis, CallOutcome, Decision, DefinedCall, ResolvedCall } from '../../../src/calls/runs/call.ts'
+import { readDefinedCall } from '../../../src/calls/runs/call.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
+import { decideNoCalls } from '../../../src/calls/runs/no-call.ts'
+import { prepareNoCall } from '../../../src/calls/runs/prepare.ts'
 import { markSent, recordOutcomes, type MayAct } from '../../../src/calls/runs/outcome.ts'
 import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { openOutput } from '../../../src/governance/runs/values/outputs.ts'
@@ -259,6 +262,13 @@ const mailRule =
   })
 export const holdRule = mailRule('hold', 'require_approval')
 export const denyRule = mailRule('deny', 'deny')
+
+/** Asks, or goes on with, the question of a step, as a worker does whenever its run is woken. */
+export async function askStep(context: Context, runId: string, stepId = 's', itemIndex = -1) {
+  const defined = await readDefinedCall(context, { runId, stepId, itemIndex })
+  const op = await prepareNoCall(context, defined, { as: 'ask' }, new AbortController().signal)
+  return context.combiner.join(defined.run.organizationId, decideNoCalls, op)
+}
 
 /** The opened output that is stored in the call’s row. */
 export async function keptOutput(context: Context, op: ResolvedCall): Promise<Json> {

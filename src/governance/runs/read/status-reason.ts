@@ -53,12 +53,14 @@ export async function withPresentReasons<R extends Run>(
 
 function waitingSince(run: Run, { waiting }: Facts): Date | null {
   const times = waiting.flatMap(({ run_id, kind, since }) =>
-    run_id === run.id && (kind === 'approval' || kind === 'resolution') && since !== null
-      ? [since.getTime()]
-      : [],
+    run_id === run.id && isOfPeople(kind) && since !== null ? [since.getTime()] : [],
   )
   return times.length === 0 ? null : new Date(Math.min(...times))
 }
+
+/** A person must do something. */
+const isOfPeople = (kind: Waiting['kind']): boolean =>
+  kind === 'approval' || kind === 'resolution' || kind === 'answer'
 
 interface Facts {
   readonly settings: GovernanceSettings
@@ -94,7 +96,7 @@ function reasonOf(run: Run, facts: Facts): string {
   const own = facts.waiting.filter(({ run_id }) => run_id === run.id)
   const whole = own.find(({ step_id }) => step_id === null)
   if (whole !== undefined) return reasonOfWhole(run, whole, facts)
-  const open = own.filter(({ kind }) => kind === 'approval' || kind === 'resolution' || kind === 'time')
+  const open = own.filter(({ kind }) => isOfPeople(kind) || kind === 'time')
   if (open.length === 0) {
     const decided = own.find(({ kind }) => kind === 'decided')
     return decided === undefined || own.some(({ kind }) => kind === 'slot')
@@ -135,12 +137,15 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const terms = termsOf(waiting)
   const who = terms === null ? 'nobody' : seatWords(requirementOf(terms, facts.settings).seats)
+  if (waiting.kind === 'answer') return `${what} ${isOne ? 'waits' : 'wait'} for an answer of ${who}`
   const why = waiting.rule_name === null ? '' : ` (rule ${quote(waiting.rule_name)})`
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
-const termsOf = ({ approver, approvals_needed, seats }: Waiting): TermsOfKind | null =>
-  approvals_needed === null ? null : { kind: 'step', approver, approvals_needed, seats }
+const termsOf = ({ kind, approver, approvals_needed, seats }: Waiting): TermsOfKind | null =>
+  approvals_needed === null
+    ? null
+    : { kind: kind === 'answer' ? 'ask' : 'step', approver, approvals_needed, seats }
 
 /** For all items; only votes that count now. Example: `1 of 2 votes given, 1 missing (1 for each item)`. */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {

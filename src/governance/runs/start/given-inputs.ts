@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
-import { checkInputs, type CheckedInputs } from '../../../contract/definition-check.ts'
+import { checkInputs, type CheckedInputs } from '../../../contract/inputs.ts'
 import { isObject, type Issue } from '../../../contract/json.ts'
 import type { Unsealing } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'

@@ -53,6 +53,7 @@ export function planRun(
       builtins: wanted.builtins,
       requesterEmail: requester.email,
     },
+    policy.settings.trust_answers,
   )
   const toolAccess = policy.toolAccess.of(requester.userId)
   const analysis = analyzePlan(policy.compiled, plan, (call, budget) =>
@@ -72,6 +73,7 @@ export function planOf(
     Plan,
     'builtins' | 'requesterEmail' | 'inputLabels'
   >,
+  trustsAnswers: boolean,
 ): Plan {
   const graph = dependencies(definition)
   const steps = definition.steps.map((step): PlanStep => {
@@ -80,7 +82,7 @@ export function planOf(
       sourcesOf({ params, forEach }, { ...known, areInputsComplete: true }).size > 0
     return {
       id,
-      ...kindOf(step).plan(step, { catalog, destinationOf, takesResults }),
+      ...kindOf(step).plan(step, { catalog, destinationOf, takesResults, trustsAnswers }),
       dependsOn: graph.get(id) ?? [],
       when,
       forEach,
