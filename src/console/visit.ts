@@ -98,11 +98,13 @@ export interface Chooser {
 /** Who must decide, or where, for the approval's row; null if the person may select it. A change is read before it is approved. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user } = visit.person
-  if (!isDecider(visit, approval)) return decidedBy(approval.approvers)
+  if (!isDecider(visit, approval))
+    return decidedBy(approval.approvers, approval.kind === 'ask' ? 'answer' : 'decide')
   // If enough people have voted and the approval still waits, a vote may be given again.
   const isMissing = approval.votes.length < approval.approvals_needed
   if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
     return 'you have voted, another person decides'
+  if (approval.kind === 'ask') return 'open it to answer'
   if (approval.requested_by === user.id && (!allowsOwn || approval.kind === 'change'))
     return 'you asked for it, another person decides'
   if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'
@@ -111,8 +113,10 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
 }
 
 /** "an owner decides", "1 member of finance and 1 member of legal decide". */
-export const decidedBy = (approvers: readonly ShownSeat[]): string =>
-  `${seatWords(approvers).replaceAll('`', '')} ${approvers.length > 1 || approvers.some((seat) => !('role' in seat) && seat.count > 1) ? 'decide' : 'decides'}`
+export const decidedBy = (approvers: readonly ShownSeat[], verb = 'decide'): string => {
+  const areMany = approvers.length > 1 || approvers.some((seat) => !('role' in seat) && seat.count > 1)
+  return `${seatWords(approvers).replaceAll('`', '')} ${verb}${areMany ? '' : 's'}`
+}
 
 const isAuthor = ({ authors }: ApprovalView, userId: string): boolean =>
   authors.some(({ user_id }) => user_id === userId)

@@ -12,12 +12,7 @@ import { whenParts } from '../policy/when.ts'
 import { nameForm, reservedWords } from '../policy/reference.ts'
 import { kindOf, valuesOf } from '../steps/index.ts'
 import type { Json } from '../policy/types.ts'
-import {
-  mostItems,
-  mostSteps,
-  type WorkflowDefinition,
-  type WorkflowStep,
-} from './definition.ts'
+import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
 import { dependencies, findCycle, stepTemplates } from './definition-graph.ts'
 import { checkInputDeclarations } from './inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues } from './json.ts'

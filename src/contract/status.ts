@@ -75,7 +75,14 @@ export const mostResolved = 1_000
 /** An attempt counts even if its worker process crashed. */
 export const mostAttempts = 100
 
-export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired', 'answered'] as const
+export const approvalStatuses = [
+  'pending',
+  'approved',
+  'rejected',
+  'cancelled',
+  'expired',
+  'answered',
+] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]
 export const approvalKinds = ['step', 'run', 'agent_call', 'change', 'ask'] as const
 export type ApprovalKind = (typeof approvalKinds)[number]

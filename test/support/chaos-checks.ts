@@ -62,7 +62,7 @@ async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   expect([...new Set(calls)]).toEqual(calls)
   expect(outcomes.map((each) => each.outcome)).toEqual(outcomes.map(() => 'completed'))
   const mails = outcomes.filter((each) => each.tool === 'mail_send')
-  const held = run.steps.some((step) => step.approval_ids.length > 0)
+  const held = run.steps.some((step) => step.kind === 'tool' && step.approval_ids.length > 0)
   expect(mails.map((each) => each.approval?.votes.map((vote) => vote.decision))).toEqual(
     mails.map(() => (held ? ['approve'] : undefined)),
   )

@@ -111,7 +111,8 @@ function whatOf(subject: Subject): string {
   const { asks, tool, title, stepId, itemIndex, workflowName, agentName } = subject
   if (asks === 'change') return `a change of how calls are decided: ${code(title ?? '')}`
   const workflow = `workflow ${code(workflowName ?? '')}`
-  if (asks === 'ask') return subject.state === 'waits' ? code(title ?? '') : `${code(title ?? '')} of ${workflow}`
+  if (asks === 'ask')
+    return subject.state === 'waits' ? code(title ?? '') : `${code(title ?? '')} of ${workflow}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`
   // Items are counted from 1, as on the pages of the console.

@@ -2,7 +2,9 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import { plainTitle } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { onceOf } from '../parts/form.tsx'
+import { readFields } from '../parts/inputs.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
+import { Question } from '../parts/question.tsx'
 import { capital, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
@@ -13,6 +15,7 @@ export async function approvalPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
   comment = '',
+  form: Form | null = null,
 ): Promise<Shown> {
   const found = await readApproval(visit)
   if (!found.ok) return problemPage(found, visit.place)
@@ -27,6 +30,17 @@ export async function approvalPage(
   // Nobody may approve a run without seeing its steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
+  if (approval.kind === 'ask')
+    return {
+      status: refused?.status ?? 200,
+      title: plainTitle(approval),
+      main: (
+        <>
+          <Question approval={approval} run={known} visit={visit} filled={{ form, problem: refused }} />
+          <Unreached messages={unreached} />
+        </>
+      ),
+    }
   return {
     status: refused?.status ?? 200,
     title: plainTitle(approval),
@@ -83,6 +97,7 @@ const decisions = new Set(['approve', 'reject', 'request_changes', 'withdraw'])
 /** `POST /console/approvals/{id}`: casts one vote. */
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
+  if (form.has('answer') || form.get('decision') === 'answer') return answerQuestion(visit, form)
   const decision = form.get('decision') ?? ''
   const comment = (form.get('comment') ?? '').replaceAll('\r\n', '\n')
   const refuse = (message: string, code = 'validation_error'): Promise<Shown> =>
@@ -105,6 +120,24 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     },
   )
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
+}
+
+/** A button has the choice, or the form its fields. */
+async function answerQuestion(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const found = await readApproval(visit)
+  if (!found.ok) return problemPage(found, visit.place)
+  const read = readFields(found.body.ask?.form ?? {}, form, {
+    at: 'answer',
+    refused: 'Nothing was sent. Change this:',
+  })
+  if ('problem' in read) return approvalPage(visit, read.problem, '', form)
+  const { id } = found.body
+  const answered = await visit.api.call('POST /approvals/{id}/answer', {
+    params: { id },
+    body: { answer: form.get('answer') ?? read.values },
+    ...onceOf(form),
+  })
+  return answered.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, answered, '', form)
 }
 
 function inWords(problem: Problem): Problem {

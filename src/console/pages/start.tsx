@@ -1,24 +1,14 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import type { InputDeclaration } from '../../contract/inputs.ts'
 import { startPath } from '../../contract/pages.ts'
 import { references } from '../../policy/template-syntax.ts'
 import { filesInput } from '../../policy/templates.ts'
 import { visible } from '../../policy/readers/look-alikes.ts'
 import { list } from '../../policy/text.ts'
-import type { Json, JsonObject } from '../../policy/types.ts'
-import {
-  Checks,
-  empty,
-  Field,
-  FileField,
-  labelled,
-  onceOf,
-  Refused,
-  Select,
-  type Filled,
-} from '../parts/form.tsx'
+import type { Json } from '../../policy/types.ts'
+import { Checks, empty, Field, FileField, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { capital, Message, Words } from '../parts/words.tsx'
+import { Message, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runsPath } from './runs.tsx'
@@ -30,10 +20,9 @@ import { runsPath } from './runs.tsx'
 
 type Workflow = AnswerOf<'GET /workflows/{id}'>
 type Preview = AnswerOf<'POST /workflows/{id}/authorization-preview'>
-type Inputs = readonly (readonly [string, InputDeclaration])[]
 
-const fieldOf = (name: string): string => `inputs.${name}`
-const inputsOf = ({ definition }: Workflow): Inputs => Object.entries(definition.inputs ?? {})
+const at = 'inputs'
+const inputsOf = ({ definition }: Workflow): Declared => definition.inputs ?? {}
 
 /** A definition does not declare files: it reads them as `{{input.uploaded_files}}`. */
 const takesFiles = ({ definition }: Workflow): boolean =>
@@ -49,10 +38,7 @@ export async function startPage(
   if (!found.ok) return problemPage(found, visit.place)
   const workflow = found.body
   const inputs = inputsOf(workflow)
-  const labels = {
-    ...Object.fromEntries(inputs.map(([name]) => [fieldOf(name), wordsOf(name)])),
-    ...fileLabels,
-  }
+  const labels = { ...labelsOf(inputs, at), ...fileLabels }
   const form = given.form ?? fromLink(visit.query, inputs)
   const filled = labelled({ ...given, form }, labels, { files: 'uploaded', name: 'file' })
   const withFiles = takesFiles(workflow)
@@ -80,10 +66,10 @@ export async function startPage(
           {...(withFiles ? { enctype: 'multipart/form-data' } : {})}
         >
           <OnceField />
-          {inputs.length === 0 && !withFiles ? <p class="quiet">This workflow takes no inputs.</p> : null}
-          {inputs.map(([name, declaration]) => (
-            <Input name={name} declaration={declaration} filled={filled} />
-          ))}
+          {Object.keys(inputs).length === 0 && !withFiles ? (
+            <p class="quiet">This workflow takes no inputs.</p>
+          ) : null}
+          <InputFields declared={inputs} at={at} filled={filled} />
           {withFiles ? <Files kept={await keptFiles(visit, form)} filled={filled} /> : null}
           <div class="row">
             <button name="action" value="start">
@@ -111,9 +97,9 @@ export async function startRun(visit: PersonsVisit, sent: Form): Promise<Shown> 
   if (!found.ok) return problemPage(found, visit.place)
   const { form, problem } = await keepFile(visit, found.body, sent)
   if (problem !== null || form.get('action') === 'upload') return startPage(visit, { form, problem })
-  const read = readInputs(inputsOf(found.body), form)
+  const read = readFields(inputsOf(found.body), form, { at, refused: 'Nothing was started. Change this:' })
   if ('problem' in read) return startPage(visit, { form, problem: read.problem })
-  const { inputs } = read
+  const { values: inputs } = read
   const files = takesFiles(found.body) ? form.getAll('uploaded') : []
   if (form.get('action') === 'preview') {
     const preview = await visit.api.call('POST /workflows/{id}/authorization-preview', {
@@ -198,70 +184,12 @@ function Files({ kept, filled }: { kept: readonly Kept[]; filled: Filled }) {
   )
 }
 
-const wordsOf = (name: string): string => capital(name.replaceAll(/[_-]+/g, ' ').trim())
-
-function fromLink(query: URLSearchParams, inputs: Inputs): Form | null {
-  const given = inputs.flatMap(([name]) => {
+function fromLink(query: URLSearchParams, inputs: Declared): Form | null {
+  const given = Object.keys(inputs).flatMap((name) => {
     const value = query.get(name)
-    return value === null ? [] : [[fieldOf(name), value]]
+    return value === null ? [] : [[`${at}.${name}`, value]]
   })
   return given.length === 0 ? null : new URLSearchParams(given)
-}
-
-/** A text that a field of this type has as its value. */
-const asText = (value: Json | undefined): string =>
-  value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
-
-function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {
-  const { name, declaration, filled } = props
-  const { type, description, format, options, required } = declaration
-  const shared = {
-    name: fieldOf(name),
-    value: asText(declaration.default),
-    filled,
-    ...(description === undefined ? {} : { help: description }),
-  }
-  const isOptional = required !== true || declaration.default !== undefined
-  const none = isOptional ? [['', 'No choice'] as const] : []
-  if (options !== undefined)
-    return <Select {...shared} options={[...none, ...options.map((each) => [each, each] as const)]} />
-  if (type === 'boolean') return <Select {...shared} options={[...none, ['true', 'Yes'], ['false', 'No']]} />
-  const isLong = type === 'array' || type === 'object' || format === 'text'
-  return (
-    <Field
-      {...shared}
-      {...(isOptional ? { optional: true as const } : {})}
-      {...(isLong ? { rows: 6 } : {})}
-      {...(format === 'date' ? { type: 'date' as const } : {})}
-      {...(type === 'array' || type === 'object'
-        ? { help: `${description === undefined ? '' : `${description} `}As JSON.` }
-        : {})}
-    />
-  )
-}
-
-/** An empty field is an input that was not given. */
-function readInputs(
-  inputs: Inputs,
-  form: Form,
-): { readonly inputs: JsonObject } | { readonly problem: Problem } {
-  const details: { path: string; message: string }[] = []
-  const read = inputs.flatMap(([name, declaration]): [string, Json][] => {
-    const text = form.get(fieldOf(name)) ?? ''
-    if (text.trim() === '') return []
-    if (declaration.type === 'string') return [[name, text.replaceAll('\r\n', '\n')]]
-    try {
-      return [[name, JSON.parse(text.trim()) as Json]]
-    } catch {
-      const message = declaration.type === 'number' ? 'must be a number, such as 12.5' : 'must be JSON'
-      details.push({ path: fieldOf(name), message })
-      return []
-    }
-  })
-  if (details.length === 0) return { inputs: Object.fromEntries(read) }
-  return {
-    problem: { status: 422, code: 'validation_error', message: 'Nothing was started. Change this:', details },
-  }
 }
 
 function Previewed({ preview }: { preview: Preview }) {

@@ -327,12 +327,13 @@ const HaveRead = ({ id }: { id: string }) => (
   </div>
 )
 
-function StandsIn({ approval: { detail } }: { readonly approval: ApprovalView }) {
+export function StandsIn({ approval: { kind, detail } }: { readonly approval: ApprovalView }) {
   const absent = detail?.deciding_for ?? null
   if (absent === null) return null
   return (
     <p class="note">
-      You decide for <Words text={absent.email} />, who is away until <Moment at={absent.until} />.
+      You {kind === 'ask' ? 'answer' : 'decide'} for <Words text={absent.email} />, who is away until{' '}
+      <Moment at={absent.until} />.
     </p>
   )
 }
@@ -385,7 +386,7 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
 }
 
 /** `An owner is asked too in 10 minutes.` Each once, although they may fill several seats. */
-function Later({ approval: { approvers }, now }: { readonly approval: ApprovalView; now: Date }) {
+export function Later({ approval: { approvers }, now }: { readonly approval: ApprovalView; now: Date }) {
   const later = new Map(
     approvers.flatMap(({ also = [] }) =>
       also.map(
@@ -407,7 +408,7 @@ function Later({ approval: { approvers }, now }: { readonly approval: ApprovalVi
 }
 
 /** The approval would wait in vain. */
-function TooFew({ approval: { detail } }: { readonly approval: ApprovalView }) {
+export function TooFew({ approval: { detail } }: { readonly approval: ApprovalView }) {
   const why = detail?.cannot_be_given ?? null
   if (why === null) return null
   return (

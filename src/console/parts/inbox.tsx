@@ -434,7 +434,11 @@ function Item(props: {
           {instead === null ? null : <strong>{instead}</strong>}
         </div>
         <p class="badges">
-          <Risk level={approval.risk.level} />
+          {approval.kind === 'ask' ? (
+            <Badge tone="hold" word="Question" />
+          ) : (
+            <Risk level={approval.risk.level} />
+          )}
           {side_effect === null ? null : <span class="small">{effectTitle(side_effect)}</span>}
           {approval.labels.length === 0 ? null : <Labels labels={approval.labels} most={5} />}
         </p>

@@ -30,7 +30,24 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-function endOf({ kind, status, votes }: ApprovalView) {
+function endOf({ kind, status, votes, ask }: ApprovalView) {
+  const by = ask?.answered_by ?? null
+  if (by !== null)
+    return (
+      <>
+        <Words text={by.email} />
+        {ask?.answered_for ? (
+          <>
+            {' '}
+            answered for <Words text={ask.answered_for.email} />
+          </>
+        ) : (
+          ' answered'
+        )}
+        .
+      </>
+    )
+  if (kind === 'ask' && status === 'expired') return 'Nobody answered in time.'
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
     if (vote === undefined) return 'It will not happen.'
@@ -76,7 +93,7 @@ export function Outcome({ approval, run, call, now }: OutcomeProps) {
         {approval.decided_at === null ? null : (
           <>
             {' '}
-            Decided <Time at={approval.decided_at} now={now} exact />.
+            {approval.kind === 'ask' ? 'Ended' : 'Decided'} <Time at={approval.decided_at} now={now} exact />.
           </>
         )}
       </p>

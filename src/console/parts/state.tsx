@@ -49,6 +49,7 @@ const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
   rejected: ['bad', 'Rejected'],
   cancelled: ['off', 'Withdrawn'],
   expired: ['off', 'Expired'],
+  answered: ['good', 'Answered'],
 }
 
 export function ApprovalState({ status }: { status: string }) {
@@ -175,11 +176,12 @@ export const Asks = ({ approval }: { approval: ApprovalView }) =>
 export const plainTitle = (approval: ApprovalView): string =>
   approval.kind === 'change' ? sentenceOf(approval).replaceAll('`', '') : sentenceOf(approval)
 
-/** What the request would do if it is approved. */
+/** What the request would do if it is approved, or the question. */
 export function sentenceOf(props: ApprovalView): string {
   const { kind, tool, summary, side_effect, preview, workflow_name: workflow } = props
   if (preview !== undefined) return preview.title
   if (kind === 'change') return summary ?? 'A change'
+  if (kind === 'ask') return summary ?? 'A question'
   if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
   return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${effectWord(side_effect ?? 'write')}`
 }

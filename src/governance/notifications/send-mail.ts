@@ -267,4 +267,5 @@ function moreItems(count: number): MailText[] {
 const named = (name: NameOfLine, value: string | null): MailText[] =>
   value === null ? [] : [mailText`${MailText.sentence(name)}: ${value}`]
 
-type NameOfLine = 'Question' | 'Change' | 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'
+type NameOfLine =
+  'Question' | 'Change' | 'Tool' | 'Goes to' | 'Step' | 'Workflow' | 'Agent' | 'Rule' | 'Labels'

@@ -1,0 +1,76 @@
+import type { InputDeclaration } from '../../contract/inputs.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
+import type { Form, Problem } from '../visit.ts'
+import { Field, Select, type Filled, type Labels } from './form.tsx'
+import { capital } from './words.tsx'
+
+/* The fields of a form that is made from declarations: the inputs of a workflow, or the answer to a question. */
+
+export type Declared = Readonly<Record<string, InputDeclaration>>
+
+/** `at`: the name of the object in the body of the route. */
+export const labelsOf = (declared: Declared, at: string): Labels =>
+  Object.fromEntries(Object.keys(declared).map((name) => [`${at}.${name}`, wordsOf(name)]))
+
+const wordsOf = (name: string): string => capital(name.replaceAll(/[_-]+/g, ' ').trim())
+
+/** `filled` has the labels. */
+export const InputFields = (props: { declared: Declared; at: string; filled: Filled }) =>
+  Object.entries(props.declared).map(([name, declaration]) => (
+    <Input name={`${props.at}.${name}`} declaration={declaration} filled={props.filled} />
+  ))
+
+/** A text that a field of this type has as its value. */
+const asText = (value: Json | undefined): string =>
+  value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
+
+function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {
+  const { name, declaration, filled } = props
+  const { type, description, format, options, required } = declaration
+  const shared = {
+    name,
+    value: asText(declaration.default),
+    filled,
+    ...(description === undefined ? {} : { help: description }),
+  }
+  const isOptional = required !== true || declaration.default !== undefined
+  const none = isOptional ? [['', 'No choice'] as const] : []
+  if (options !== undefined)
+    return <Select {...shared} options={[...none, ...options.map((each) => [each, each] as const)]} />
+  if (type === 'boolean') return <Select {...shared} options={[...none, ['true', 'Yes'], ['false', 'No']]} />
+  const isLong = type === 'array' || type === 'object' || format === 'text'
+  return (
+    <Field
+      {...shared}
+      {...(isOptional ? { optional: true as const } : {})}
+      {...(isLong ? { rows: 6 } : {})}
+      {...(format === 'date' ? { type: 'date' as const } : {})}
+      {...(type === 'array' || type === 'object'
+        ? { help: `${description === undefined ? '' : `${description} `}As JSON.` }
+        : {})}
+    />
+  )
+}
+
+/** An empty field is a value that was not given. `refused` is the head of the message. */
+export function readFields(
+  declared: Declared,
+  form: Form,
+  { at, refused }: { readonly at: string; readonly refused: string },
+): { readonly values: JsonObject } | { readonly problem: Problem } {
+  const details: { path: string; message: string }[] = []
+  const read = Object.entries(declared).flatMap(([name, declaration]): [string, Json][] => {
+    const text = form.get(`${at}.${name}`) ?? ''
+    if (text.trim() === '') return []
+    if (declaration.type === 'string') return [[name, text.replaceAll('\r\n', '\n')]]
+    try {
+      return [[name, JSON.parse(text.trim()) as Json]]
+    } catch {
+      const message = declaration.type === 'number' ? 'must be a number, such as 12.5' : 'must be JSON'
+      details.push({ path: `${at}.${name}`, message })
+      return []
+    }
+  })
+  if (details.length === 0) return { values: Object.fromEntries(read) }
+  return { problem: { status: 422, code: 'validation_error', message: refused, details } }
+}
