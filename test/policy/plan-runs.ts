@@ -60,7 +60,15 @@ const stepBody = fc.record({
   onError: fc.option(fc.constant('continue' as const), { nil: undefined, freq: 4 }),
   bringsOwnLabels: fc.boolean(),
   skipsWithOthers: fc.boolean(),
-  callsNothing: fc.constantFrom(false, false, false, false, 'waits' as const, 'computes' as const),
+  callsNothing: fc.constantFrom(
+    false,
+    false,
+    false,
+    false,
+    'waits' as const,
+    'computes' as const,
+    'asks' as const,
+  ),
 })
 
 /** Steps s0..s2; each may refer only to earlier ones, and to an item only inside for_each. */
@@ -82,7 +90,12 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
       ...body,
       ...(callsNothing === false
         ? { sideEffect: 'egress' as const, people }
-        : { tool: null, sideEffect: null, outputLabels: [], bringsOwnLabels: false }),
+        : {
+            tool: null,
+            sideEffect: null,
+            outputLabels: callsNothing === 'asks' ? ['untrusted'] : [],
+            bringsOwnLabels: false,
+          }),
       isComputed: callsNothing === 'computes',
       id: `s${index}`,
       params: kept,

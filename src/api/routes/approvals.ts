@@ -476,7 +476,7 @@ export const approvalRoutes = [
     key: 'POST /approvals/{id}/answer',
     needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
     inner: [oneResolution],
-    audit: ['approval.answered'],
+    audit: ['approval.answered', 'step.completed'],
     summary: 'Answer the question of a run',
     description:
       'The answer is one of the `choices`, or an object with the fields of the `form`. It becomes the output of the step. Only the people who are asked may answer: others get 403 `not_an_approver`.',

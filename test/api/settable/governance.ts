@@ -124,6 +124,13 @@ export const settingProofs: Proofs = {
     const { execution_id } = await world.ok('admin', 'POST', `/workflows/${await world.workflow(keep)}/execute?wait=0`, {}) // prettier-ignore
     return 'inputs' in (await world.ok('member', 'GET', `/runs/${execution_id}`))
   }),
+  ...setting('trust_answers', [false, true], [['untrusted'], []], async (world) => {
+    const ask = { to: 'requester', title: 'Go on?', choices: ['yes', 'no'] }
+    if ((await statusOfRun(world, { steps: [{ id: 's', ask }] })) !== 'paused') return null
+    const [asked] = (await world.ok('member', 'GET', '/approvals?kind=ask&mine=true')).data
+    await world.ok('member', 'POST', `/approvals/${asked.id}/answer`, { answer: 'yes' })
+    return (await world.ok('member', 'GET', `/runs/${asked.run_id}`)).steps[0].labels
+  }),
   loosening: proof(['free', 'second_person'], [204, 202], async (world, loosening) => {
     await addPerson(world.api.stack.context, world.id, 'owner')
     await world.settings({ loosening })
