@@ -29,6 +29,9 @@ export const inputDeclaration = z.strictObject({
   labels: z.array(labelSlug).max(20).optional(),
 })
 
+/** A field of the form of a question. */
+export const formField = inputDeclaration.omit({ labels: true })
+
 export type InputDeclaration = z.infer<typeof inputDeclaration>
 export type InputType = InputDeclaration['type']
 type Declared = Readonly<Record<string, InputDeclaration>>

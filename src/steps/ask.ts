@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Form } from '../contract/forms.ts'
 import { inputForm, textForm, typeOf, words, writtenForm } from '../contract/forms.ts'
-import { checkInputDeclarations, checkInputs, inputDeclaration } from '../contract/inputs.ts'
+import { checkInputDeclarations, checkInputs, formField } from '../contract/inputs.ts'
 import { type Issue, jsonValue, typeOfJson } from '../contract/json.ts'
 import { escalate, expires, lateIssues, waited } from '../policy/rule.ts'
 import { templates } from '../policy/template-syntax.ts'
@@ -13,9 +13,6 @@ const mostShown = 50
 const mostFields = 20
 /** Characters of one text in an answer. */
 const mostText = 10_000
-
-/** One field of the form. */
-export const formField = inputDeclaration.omit({ labels: true })
 
 const question = z.strictObject({
   to: z

@@ -127,19 +127,12 @@ function askStep(step: LockedCall, key: EffectKey, asked: Asked): Verdict {
   const { tx, effect } = step
   if (effect.approval_id === null && effect.item_index < 0) stepEvent(tx, effect, 'step.started')
   const standing = askOrEnd(step, asked)
-  switch (standing.kind) {
-    case 'waits':
-      return held(standing)
-    case 'failed':
-      return end(step, 'failed', standing.reason, 'invalid_params')
-    case 'cancelled':
-      return end(step, 'cancelled', 'its question was withdrawn')
-    case 'expired': {
-      const output = otherwiseOf(step, key, asked)
-      if (output === undefined) return end(step, 'expired', 'nobody answered in time')
-      return end(step, 'completed', '', 'completed', output, answerLabels(step))
-    }
-  }
+  if (standing.kind === 'waits') return held(standing)
+  if (standing.kind === 'failed') return end(step, 'failed', standing.reason, 'invalid_params')
+  if (standing.kind === 'cancelled') return end(step, 'cancelled', 'its question was withdrawn')
+  const output = otherwiseOf(step, key, asked)
+  if (output === undefined) return end(step, 'expired', 'nobody answered in time')
+  return end(step, 'completed', '', 'completed', output, answerLabels(step))
 }
 
 function begin(wait: LockedCall, until: string): void {

@@ -19,7 +19,7 @@ export async function prepareQuestion(
     question,
     person: typeof person === 'string' ? null : person,
     problem,
-    sealed: await sealParams(context.sealer, defined.key, { params: show as JsonObject, paramLabels: [] }),
+    sealed: await sealParams(context.sealer, defined.key, { params: show, paramLabels: [] }),
     seal: await context.sealer.sealing(),
     expiresAfterSeconds: context.config.runApprovalSeconds,
   }

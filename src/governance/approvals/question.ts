@@ -14,7 +14,7 @@ interface QuestionRow {
   readonly step_id: string | null
   readonly item_index: number | null
   readonly workflow_id: string | null
-  /** That of the run; null without a run. */
+  /** The version of the run; null without a run. */
   readonly workflow_version: number | null
 }
 

@@ -67,7 +67,7 @@ export interface NewApproval {
   /** The sealed `ApprovedState`; null if no state was read. */
   state: Buffer | null
   tool: string | null
-  /** Of a change, what it would do, and of a question, what it asks: in one sentence without values. */
+  /** What a change would do, or what a question asks, in one sentence without values. */
   title?: string
   side_effect: SideEffect | null
   /** The host to which the call goes; null if it stays here, and for a whole run. */

@@ -46,7 +46,7 @@ export interface Subject {
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
-  /** Of a change, what it would do; of a question, what it asks. */
+  /** What a change would do, or what a question asks. */
   readonly title: string | null
   /** null if the call stays here, for a whole run, and for a call of an agent. */
   readonly destination: string | null
