@@ -133,6 +133,7 @@ export interface DecidedTerms extends StoredTerms {
 }
 
 interface Decided extends DecidedTerms {
+  readonly kind: ApprovalKind
   readonly requested_by: string
   readonly requester_email: string | null
 }
@@ -163,7 +164,9 @@ export function hiddenByApproval(viewer: Deciding, approval: Decided): ValuesHid
   )
   return {
     reason:
-      'what an approval covers is shown only to the person who asked, those who may decide it, and owners',
+      approval.kind === 'ask'
+        ? 'the values of a question are shown only to the person who started the run, those who may answer, and owners'
+        : 'what an approval covers is shown only to the person who asked, those who may decide it, and owners',
     ask: [
       ...(approval.requester_email === null ? [] : [approval.requester_email]),
       ...new Set([...seers, ...(seers.includes('admins and owners') ? [] : ['owners'])]),
