@@ -8,6 +8,7 @@ import { inBrowser, openPage } from '../support/chromium.ts'
 import {
   agentSession,
   approvalsOf,
+  aQuestion,
   aWebhookTrigger,
   fillSignIn,
   heldCall,
@@ -135,6 +136,7 @@ beforeAll(async () => {
     '/console/runs?status=paused&workflow_name=report',
     '/console/approvals?kind=agent_call',
     '/console/provider?kind=saml',
+    `/console/approvals/${await aQuestion(server)}`,
     '/console/approvals/apr_01M84JRMXWJCN4SAPKWPR67K5S',
   )
 })

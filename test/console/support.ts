@@ -6,7 +6,7 @@ import { expandStep } from '../../src/calls/runs/items.ts'
 import { recordOutcomes } from '../../src/calls/runs/outcome.ts'
 import { execute } from '../activities/execute.ts'
 import type { Answer, TestServer } from '../api/server.ts'
-import { mark, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
+import { mark, askStep, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
 import { openPage } from '../support/chromium.ts'
 
 export type Who = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -201,6 +201,14 @@ export async function heldRun(server: TestServer, by: Who = 'member'): Promise<s
   const { context, identities } = server
   await context.combiner.join(identities.organization_id, decideSteps, opOf(runId))
   return runId
+}
+
+/** A question to the member, with a form. Returns its id. */
+export async function aQuestion(server: TestServer): Promise<string> {
+  const fields = { action: { type: 'string', options: ['refund', 'refuse'] }, message: { type: 'string' } }
+  const ask = { to: 'requester', title: 'Refund this order?', show: { order: '4711' }, form: fields }
+  const held = await askStep(server.context, await startRun(server, { steps: [{ id: 's', ask }] }))
+  return held.state === 'held' ? (held.approvalId ?? '') : ''
 }
 
 /** A run whose step `s` has this many items with an unknown outcome. */

@@ -34,7 +34,8 @@ function Input(props: { name: string; declaration: InputDeclaration; filled: Fil
     ...(description === undefined ? {} : { help: description }),
   }
   const isOptional = required !== true || declaration.default !== undefined
-  const none = isOptional ? [['', 'No choice'] as const] : []
+  // Nothing is chosen until a person chooses it.
+  const none = [['', isOptional ? 'No choice' : 'Choose'] as const]
   if (options !== undefined)
     return <Select {...shared} options={[...none, ...options.map((each) => [each, each] as const)]} />
   if (type === 'boolean') return <Select {...shared} options={[...none, ['true', 'Yes'], ['false', 'No']]} />

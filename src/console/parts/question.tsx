@@ -24,6 +24,9 @@ export function Question({ approval, run, visit, filled: given }: QuestionProps)
   const { status, detail, params, values_hidden: hidden, labels } = approval
   const isOpen = status === 'pending'
   const filled = labelled(given, labelsOf(approval.ask?.form ?? {}, 'answer'))
+  // A few short choices stay at the lower edge of a phone, so they come last.
+  const isShort = isShortChoice(approval)
+  const reply = <Reply approval={approval} visit={visit} filled={filled} isShort={isShort} />
   const version = [status, detail?.vote_refused ?? '', detail?.voters_left ?? '', run?.status ?? '']
   return (
     <article
@@ -62,13 +65,17 @@ export function Question({ approval, run, visit, filled: given }: QuestionProps)
           </section>
         </div>
         <div class="column">
+          {isOpen && !isShort ? reply : null}
           <Who approval={approval} now={visit.now} />
-          {isOpen ? <Reply approval={approval} visit={visit} filled={filled} /> : null}
+          {isOpen && isShort ? reply : null}
         </div>
       </div>
     </article>
   )
 }
+
+const isShortChoice = ({ ask }: ApprovalView): boolean =>
+  ask?.choices != null && ask.choices.length <= 4 && ask.choices.every((choice) => choice.length <= 30)
 
 function Asked({ approval, now }: { readonly approval: ApprovalView; readonly now: Date }) {
   const { run_id, workflow_name, step_id, item_index, created_at, expires_at, status } = approval
@@ -133,7 +140,8 @@ function Who({ approval, now }: { readonly approval: ApprovalView; readonly now:
 }
 
 /** The form of the answer, or why the person cannot answer. It works without the script. */
-function Reply({ approval, visit, filled }: Pick<QuestionProps, 'approval' | 'visit' | 'filled'>) {
+function Reply(props: Pick<QuestionProps, 'approval' | 'visit' | 'filled'> & { readonly isShort: boolean }) {
+  const { approval, visit, filled, isShort } = props
   const { id, ask, detail } = approval
   const refused = detail?.vote_refused ?? null
   if (refused !== null || ask === null || !isDecider(visit, approval))
@@ -145,7 +153,6 @@ function Reply({ approval, visit, filled }: Pick<QuestionProps, 'approval' | 'vi
         </p>
       </section>
     )
-  const isShort = ask.choices !== null
   return (
     <PostForm
       action={`/console/approvals/${id}`}
