@@ -102,6 +102,7 @@ const ends: Readonly<Record<Exclude<SubjectState, 'waits'>, string>> = {
 
 function endOf(subject: Subject): string {
   if (subject.state === 'waits') return '*Waits again*'
+  if (subject.asks === 'ask' && subject.state === 'expired') return '*Expired*, nobody answered in time'
   const words = subject.changesRequested ? '*Rejected*, changes are requested' : ends[subject.state]
   const by = subject.decidedBy.slice(0, mostNamed).map(code).join(', ')
   return by === '' ? words : `${words} by ${by}`

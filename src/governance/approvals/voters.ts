@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { groupsOfPerson } from '../../db/queries/approvals.ts'
-import { isRole, laterWords, seatWords, type HeldLater, type HeldSeat } from '../../policy/seats.ts'
+import { isPerson, isRole, laterWords, seatWords, type HeldLater, type HeldSeat } from '../../policy/seats.ts'
 import { list } from '../../policy/text.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Role } from '../../policy/types.ts'
+import type { ApprovalKind } from '../../contract/status.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import {
   approving,
@@ -64,6 +65,7 @@ export async function readVoters(
 const atLast = new Date(8.64e15)
 
 interface Expiring {
+  readonly kind: ApprovalKind
   readonly expires_at: Date | null
 }
 
@@ -87,7 +89,7 @@ export function whyNobodyCan(
         required,
       ) === null
     )
-      return `nobody can give it before ${shownTime(at)}, when ${nextWords(required, at)} is asked too`
+      return `nobody can ${approval.kind === 'ask' ? 'answer' : 'give'} it before ${shownTime(at)}, when ${nextWords(required, at)} is asked too`
   return lacking
 }
 
@@ -99,7 +101,11 @@ const nextWords = ({ seats }: Requirement, at: Date): string => {
   return list([...new Set(next.map(laterWords))], 'and')
 }
 
-function lackingNow(people: readonly Voter[], approval: Voted, required: Requirement): string | null {
+function lackingNow(
+  people: readonly Voter[],
+  approval: Voted & Expiring,
+  required: Requirement,
+): string | null {
   const voted = new Set(approval.votes.map(({ user_id }) => user_id))
   const able = people.filter(
     (person) => !voted.has(person.user_id) && voteRefusal(person, approval, required) === null,
@@ -114,8 +120,11 @@ function lackingNow(people: readonly Voter[], approval: Voted, required: Require
   const lacks = empty.length === 0 ? `${required.needed - all.length} more` : seatWords(empty)
   const remedies = [
     ...(empty.every(isRole) ? ['give more people a role that decides'] : []),
-    ...(empty.some((seat) => !isRole(seat)) ? ['add members to the group'] : []),
+    ...(empty.some((seat) => !isRole(seat) && !isPerson(seat)) ? ['add members to the group'] : []),
+    ...(empty.some(isPerson) ? ['invite this person again'] : []),
   ]
+  if (approval.kind === 'ask')
+    return `nobody who is asked can answer now: it lacks ${lacks}. An owner can ${list(remedies, 'or')}`
   return `too few people can still vote, so it cannot be approved now: it lacks ${lacks}. An owner can ${list(remedies, 'or')}`
 }
 

@@ -4,7 +4,15 @@ import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import type { NewNotification, Planner } from './plan.ts'
-import { forAbsent, isReminded, isTold, mayBeAsked, mostRecipients, type Person } from './recipients.ts'
+import {
+  forAbsent,
+  isReminded,
+  isTold,
+  mayBeAsked,
+  mostRecipients,
+  namedIn,
+  type Person,
+} from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
 /** Can get mails, after the chosen delay. */
@@ -14,8 +22,12 @@ export interface Reader extends Omit<Person, 'slackAccount'> {
   readonly timeZone: string | null
 }
 
-/** People who may be asked, with a confirmed address, who have not turned mails off. */
-export async function readReaders(db: Db, organizationId: string): Promise<readonly Reader[]> {
+/** People who may be asked, and the members in `others`, with a confirmed address, who have not turned mails off. */
+export async function readReaders(
+  db: Db,
+  organizationId: string,
+  others: readonly string[],
+): Promise<readonly Reader[]> {
   const rows = await db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
@@ -27,7 +39,7 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
     .select(forAbsent.as('forAbsent'))
     .select(sql<number>`coalesce(p.delay_seconds, ${usualMailDelay})`.as('delaySeconds'))
     .where('m.organization_id', '=', organizationId)
-    .where(mayBeAsked)
+    .where((eb) => eb.or([mayBeAsked, eb('m.user_id', 'in', ['', ...others])]))
     .where('u.email_verified', '=', true)
     .where(sql<boolean>`coalesce(p.mail, true)`)
     .orderBy('m.user_id')
@@ -51,7 +63,7 @@ export const planMail =
   async (trx: Transaction<Database>, { id, settings }, { subjects }) => {
     const waiting = subjects.filter(({ state }) => state === 'waits')
     if (tools.smtpUrl === null || waiting.length === 0 || !settings.mail_approval_notifications) return []
-    const readers = await readReaders(trx, id)
+    const readers = await readReaders(trx, id, namedIn(waiting))
     const now = Date.now()
     return waiting.flatMap((subject) =>
       readers

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 import type { Changed, NewNotification, Organization } from './plan.ts'
-import { isReminded, isTold, mostRecipients, readPeople, type Person } from './recipients.ts'
+import { isReminded, isTold, mostRecipients, namedIn, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 
 /** More items of a step share one message for each person. */
@@ -19,7 +19,8 @@ export async function planSlack(
   const told = subjects.filter(({ state }) => state === 'waits' || toldEnds.has(state))
   if (told.length === 0 || !settings.slack_approval_notifications || !(await hasSlack(trx, id))) return []
   const requesters = [...new Set(told.map(({ requestedBy }) => requestedBy))]
-  const linked = (await readPeople(trx, id, requesters)).filter(({ slackAccount }) => slackAccount !== null)
+  const others = [...requesters, ...namedIn(told)]
+  const linked = (await readPeople(trx, id, others)).filter(({ slackAccount }) => slackAccount !== null)
   return told.flatMap((subject) =>
     subject.state === 'waits'
       ? linked

@@ -1,12 +1,14 @@
 import { sql } from 'kysely'
 import { groupsOfPerson, rightsOfAbsent } from '../../db/queries/approvals.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { isPerson } from '../../policy/seats.ts'
 import type { Role } from '../../policy/types.ts'
 import {
   countingVotes,
   isWanted,
   mayDecide,
   requirementOf,
+  storedSeats,
   type FirstPeople,
   type Rights,
   type VoteSettings,
@@ -66,6 +68,12 @@ export async function readPeople(
     slackAccount: row.slack_account,
   }))
 }
+
+/** Members whom questions that wait name themselves: they may have no other right to be asked. */
+export const namedIn = (subjects: readonly Subject[]): readonly string[] =>
+  subjects.flatMap(({ state, terms }) =>
+    state === 'waits' ? storedSeats(terms).flatMap((seat) => (isPerson(seat) ? [seat.id] : [])) : [],
+  )
 
 type Asked = Pick<Person, 'userId' | 'role' | 'groups' | 'forAbsent'>
 type Voted = Pick<Subject, 'kind' | 'terms' | 'requestedBy' | 'authors' | 'votes' | 'readAt'>

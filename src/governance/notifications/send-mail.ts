@@ -74,7 +74,8 @@ export async function sendMails(context: Sending, send: SendReminder, organizati
 
 async function sendOne({ config, db }: Sending, mail: DueMail, send: SendReminder): Promise<void> {
   const waiting = await waitingSubjects(db, mail)
-  const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
+  const readers = await readReaders(db, mail.organization_id, [mail.recipient])
+  const reader = readers.find(({ userId }) => userId === mail.recipient)
   const present = await readGovernance(db, mail.organization_id)
   const asked = waiting.filter((subject) => reader !== undefined && isTold(reader, subject, present))
   const [first] = asked
@@ -167,17 +168,18 @@ export function mailAbout(
   subject: Subject,
   { count, reminds, base, settings, timeZone }: MailOptions,
 ): Omit<ServiceMail, 'to'> {
+  const isAsk = subject.asks === 'ask'
   const lines = [
-    ...named(subject.asks === 'ask' ? 'Question' : 'Change', subject.title),
+    ...named('Change', isAsk ? null : subject.title),
     ...named('Tool', subject.tool),
     ...named('Goes to', subject.destination),
     ...named('Step', subject.stepId),
-    ...named('Workflow', subject.workflowName),
+    ...named('Workflow', isAsk ? null : subject.workflowName),
     ...named('Agent', subject.agentName),
     ...named('Rule', subject.ruleName),
     ...(subject.asks === 'run' ? [whyRun] : []),
     ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
-    ...(subject.asks === 'ask' ? [] : [mailText`Risk: ${MailText.sentence(subject.risk.level)}`]),
+    ...(isAsk ? [] : [mailText`Risk: ${MailText.sentence(subject.risk.level)}`]),
     ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
     mailText`Asked by: ${MailText.address(subject.requesterEmail)}`,
     ...votesLine(subject, settings),
@@ -199,7 +201,7 @@ ${lines}
 
 ${MailText.link(base, count > 1 ? `/console/runs/${subject.runId}` : subject.path)}
 
-Sign in to ${subject.asks === 'ask' ? mailText`answer` : mailText`see what would be sent`}. You can change or turn off these mails on your account’s page:
+Sign in to ${isAsk ? mailText`answer` : mailText`see what would be sent`}. You can change or turn off these mails on your account’s page:
 ${MailText.link(base, accountPath)}
 `,
   }
@@ -232,10 +234,13 @@ const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
   'approval.asked_again': 'waiting',
 }
 
-function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): MailText {
+function firstLine({ kind, asks, title, workflowName }: Subject, reminds: MailOptions['reminds']): MailText {
   if (kind === 'call')
     return mailText`Nobody can know whether this call took effect. Please say what became of it.`
-  if (asks === 'ask') return askedLine[reminds ?? 'first']
+  if (asks === 'ask') {
+    const asked = mailText`The workflow ${workflowName ?? ''} ${reminds === null ? mailText`asks` : mailText`still asks`} you: ${title ?? ''}`
+    return reminds === 'expiry' ? mailText`${asked}\nThe question expires soon.` : asked
+  }
   const what =
     asks === 'run' ? mailText`A whole run` : asks === 'change' ? mailText`A change` : mailText`This`
   if (reminds === null) return mailText`${what} waits for your decision.`
@@ -243,12 +248,6 @@ function firstLine({ kind, asks }: Subject, reminds: MailOptions['reminds']): Ma
     ? mailText`${what} still waits for your decision, and expires soon.`
     : mailText`${what} still waits for your decision.`
 }
-
-const askedLine = {
-  first: mailText`A workflow asks you.`,
-  expiry: mailText`A workflow still waits for your answer. The question expires soon.`,
-  waiting: mailText`A workflow still waits for your answer.`,
-} as const
 
 function votesLine(subject: Subject, settings: VoteSettings): MailText[] {
   const { given, needed } = votesOf(subject, settings)

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { type ChatHome, startChatHome } from './chat-home.ts'
-import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
+import { answerQuestion } from '../../../src/calls/runs/answer.ts'
+import { askStep, effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
 import { loadApproval } from '../../../src/governance/approvals/records.ts'
@@ -85,6 +86,31 @@ describe('a message', () => {
     expect(sent.map(({ state, attempts, last_error }) => [state, attempts, last_error])).toEqual(
       Array.from({ length: 3 }, () => ['updated', 1, null]),
     )
+  })
+
+  test('with a question says who asks, leads to its page, and then who answered', async () => {
+    const { context, caller } = home.engine
+    const ask = {
+      to: 'requester',
+      title: 'Refund <this> order?',
+      show: { order: '4711' },
+      choices: ['yes', 'no'],
+    }
+    const runId = await home.engine.run({ steps: [{ id: 's', ask }] })
+    const held = await askStep(context, runId)
+    const id = held.state === 'held' ? (held.approvalId ?? '') : ''
+    await home.settle()
+    const [text = '', ...more] = await textsOf('member', id)
+    expect(more).toEqual([])
+    expect(text).toMatch(/^\*Workflow\* `w` \*asks you\*: `Refund &lt;this&gt; order\?`$/m)
+    expect(text).toMatch(new RegExp(`/console/approvals/${id}\\|Open it to answer`))
+    expect(text).not.toMatch(/4711|Risk|pprove/)
+    expect(await copies(id)).toEqual([])
+    await answerQuestion(context, { caller: caller('member'), approvalId: id, answer: 'yes' })
+    await home.settle()
+    expect(await textsOf('member', id)).toEqual([
+      expect.stringMatching(/^\*Answered\* by `member@.*`: `Refund &lt;this&gt; order\?` of workflow `w`/),
+    ])
   })
 
   test.each([

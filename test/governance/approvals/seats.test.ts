@@ -152,7 +152,7 @@ test('who is asked: people whose approval brings it nearer to its end', () => {
 
 test('why nobody can give it, and what to do', () => {
   const why = (people: readonly string[], required = needs(both)) =>
-    whyNobodyCan(people.map(person), { ...first, votes: [], expires_at: null }, required)
+    whyNobodyCan(people.map(person), { ...first, kind: 'step', votes: [], expires_at: null }, required)
   expect(why(['ann member finance', 'bob member legal'])).toBeNull()
   expect(why(['ann member finance legal'])).toBe(
     'too few people can still vote, so it cannot be approved now: it lacks 1 member of `legal`. An owner can add members to the group',
@@ -165,7 +165,7 @@ test('why nobody can give it, and what to do', () => {
 
 test('nobody can give it before others are asked', () => {
   const why = (people: readonly string[], expires_at: Date | null = null) =>
-    whyNobodyCan(people.map(person), { ...first, votes: [], expires_at }, needs([escalated]))
+    whyNobodyCan(people.map(person), { ...first, kind: 'step', votes: [], expires_at }, needs([escalated]))
   expect(why(['bob member legal'])).toBe(
     'nobody can give it before 1970-01-01T00:00:09Z, when a member of `legal` is asked too',
   )

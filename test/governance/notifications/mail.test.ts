@@ -13,7 +13,10 @@ import { startRunner } from '../../../src/governance/lanes/runner.ts'
 import { createMailer } from '../../../src/programs/create-context.ts'
 import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
 import { until } from '../../stack/until.ts'
-import { hold, holdRule, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { askStep, hold, holdRule, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { answerQuestion } from '../../../src/calls/runs/answer.ts'
+import { endAbsence, setAbsence } from '../../../src/governance/people/absences.ts'
+import { timePasses } from './people.ts'
 import { invitationMail, resetMail, signUpAgainMail, verifyMail } from '../../../src/api/auth-options.ts'
 import { mailAbout } from '../../../src/governance/notifications/send-mail.ts'
 import type { Subject } from '../../../src/governance/notifications/subjects.ts'
@@ -37,6 +40,19 @@ const held = async () => {
   const id = await hold(engine, opOf(await engine.run(), { params: { to: 'the-parameter@b.test' } }))
   await plan()
   return id
+}
+/** Asks the question of a new run of the member, and plans its messages. */
+const question = async (over: object) => {
+  const ask = {
+    title: 'Refund this order?',
+    show: { order: 'the-parameter' },
+    choices: ['yes', 'no'],
+    ...over,
+  }
+  const runId = await engine.run({ steps: [{ id: 's', ask }] })
+  const held = await askStep(engine.context, runId)
+  await plan()
+  return { id: held.state === 'held' ? (held.approvalId ?? '') : '' }
 }
 /** Marks the waiting mails as if a worker were sending them. */
 const beginSending = () =>
@@ -169,6 +185,49 @@ describe('mails about what waits', () => {
       expect(text).toContain('A whole run waits for your decision.')
       expect(text).toContain('Why: the settings of the organization hold a run like this before it starts')
     })
+  })
+
+  test('a question goes to the person who is asked, whatever their role is, without a value', async () => {
+    const { id } = await question({ to: 'requester', remind_after_seconds: 700 })
+    const [mail, ...others] = await mailsAfter(601)
+    expect([mail?.recipients, others]).toEqual([[addressOf('member')], []])
+    expect(mail?.subject).toBe('A question waits for your answer')
+    const text = textOf(mail)
+    expect(text).toContain('The workflow =E2=80=9Cw=E2=80=9D asks you: =E2=80=9CRefund this order?=E2=80=9D')
+    expect(text).toContain(`/console/approvals/${id}`)
+    expect(text).toContain('Sign in to answer. You can')
+    expect(text).not.toMatch(/the-parameter|Risk|approve|decision/)
+    await engine.context.pool.query(`update approvals set remind_at = now() where id = $1`, [id])
+    await engine.context.pool.query(`update notices set due_at = now() where subject = $1`, [id])
+    await plan()
+    expect(subjectsOf(await mailsAfter(100))).toEqual(['Reminder: A question waits for your answer'])
+    await answerQuestion(engine.context, { caller: engine.caller('member'), approvalId: id, answer: 'yes' })
+    await plan()
+    expect(await mailsAfter(604_800)).toEqual([])
+  })
+
+  test('a question that nobody can answer goes to owners, and to those who are asked later', async () => {
+    const escalate = [{ after_seconds: 3_600, to: 'admin' }]
+    const { id } = await question({ to: { group: 'nobody' }, escalate })
+    const [mail, ...others] = await mailsAfter(601)
+    expect([mail?.recipients, others]).toEqual([[addressOf('owner')], []])
+    expect(textOf(mail)).toContain('But nobody can answer it before')
+    await timePasses(engine.context, id, 3_600)
+    await plan()
+    expect(recipientsOf(await mailsAfter(601))).toEqual([addressOf('admin'), addressOf('approver')].sort())
+  })
+
+  test('the deputy of somebody who is away hears of their question', async () => {
+    const now = Date.now()
+    const away = {
+      from: new Date(now - 1_000),
+      until: new Date(now + 3_600_000),
+      deputy: addressOf('viewer'),
+    }
+    await setAbsence(engine.context, engine.caller('member'), away)
+    await question({ to: { person: addressOf('member') } })
+    expect(recipientsOf(await mailsAfter(601))).toEqual([addressOf('member'), addressOf('viewer')])
+    await endAbsence(engine.context, engine.caller('member'))
   })
 
   test('a reminder follows before the expiry, and only while it waits', async () => {
@@ -467,6 +526,7 @@ describe('the words of every mail', () => {
       subjectWith(text),
       subjectWith(text, { asks: 'run' }),
       subjectWith(text, { asks: 'step' }),
+      subjectWith(text, { asks: 'ask' }),
       subjectWith(text, { kind: 'call', asks: 'resolution' }),
     ].flatMap((subject) =>
       ([null, 'expiry', 'waiting'] as const).flatMap((reminds) =>
