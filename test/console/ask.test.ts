@@ -64,6 +64,10 @@ test('a choice is a button, and the page then shows the answer', async () => {
   expect(after).toContain('viewer@countersign.test answered.')
   expect(after).toContain('The answerrefund')
   expect(after).toContain('Open the run')
+  const { run_id: run } = await home.approvalOf(id)
+  const step = await home.main(`/console/runs/${run}/steps/s`, 'member')
+  expect(step).toContain(`<a href="/console/approvals/${id}">Its question</a>`)
+  expect(plain(step)).toContain('answerrefund')
 })
 
 test('a form has the fields of its definition, and keeps what was typed if it is refused', async () => {

@@ -269,7 +269,10 @@ const step = z.strictObject({
   kind: z.string().describe('`tool`, or another kind of step, such as `wait`'),
   tool: z.string().nullable().describe('null: the step calls no tool'),
   side_effect: side.nullable(),
-  waits: z.string().nullable().describe('what a step `wait` waits for, in the words of its definition'),
+  waits: z
+    .string()
+    .nullable()
+    .describe('what a step `wait` or `ask` waits for, in the words of its definition'),
   destination,
   verdict: verdict.describe('the strictest verdict that the step can get'),
   certainty: certainty.describe('`definite`: every run gets this verdict'),

@@ -8,7 +8,7 @@ import type { Json } from '../../policy/types.ts'
 import { Checks, empty, Field, FileField, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { Message, Words } from '../parts/words.tsx'
+import { Message, Sentence, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runsPath } from './runs.tsx'
@@ -195,6 +195,7 @@ function fromLink(query: URLSearchParams, inputs: Declared): Form | null {
 function Previewed({ preview }: { preview: Preview }) {
   const { run_approval: approval, not_executable_because: refused } = preview
   const steps = preview.steps.filter(({ verdict, runs }) => verdict !== 'allow' && runs !== 'never')
+  const asking = preview.steps.filter(({ kind, runs }) => kind === 'ask' && runs !== 'never')
   const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
   return (
     <section class="note stack" role="status" aria-labelledby="preview">
@@ -209,7 +210,7 @@ function Previewed({ preview }: { preview: Preview }) {
           The whole run waits for approval before it starts: <Message text={list(approval.reasons, 'and')} />
         </p>
       ) : null}
-      {steps.length === 0 && refused === null && !approval.required ? (
+      {steps.length === 0 && asking.length === 0 && refused === null && !approval.required ? (
         <p>No step waits for a person, as far as it is known before the run.</p>
       ) : (
         <ul class="bullets">
@@ -227,6 +228,11 @@ function Previewed({ preview }: { preview: Preview }) {
           ))}
         </ul>
       )}
+      {asking.map(({ step_id, waits }) => (
+        <p>
+          <Words text={step_id} /> waits for <Sentence text={waits ?? 'an answer'} />
+        </p>
+      ))}
       {broken.map((step) => (
         <p>
           <Words text={step.step_id} /> would fail: <Message text={step.unavailable_because ?? ''} />

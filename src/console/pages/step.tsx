@@ -85,6 +85,9 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               </code>
               <After step={step} />
               <GoesOn step={step} now={visit.now} />
+              {step.kind === 'ask' && step.approval_ids[0] !== undefined && step.items === null ? (
+                <a href={`/console/approvals/${step.approval_ids[0]}`}>Its question</a>
+              ) : null}
               {step.duration_ms === null ? null : <span>{`took ${duration(step.duration_ms)}`}</span>}
               {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
             </div>
@@ -94,8 +97,8 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               <Message text={step.error.message} />
             </p>
           )}
-          {/* A step without a tool has no output, and only its items are worth a list. */}
-          {step.kind === 'tool' ? <Output run={run} step={step} output={output} /> : null}
+          {/* A wait has no output. Of a step without a tool, only items are worth a list. */}
+          {step.kind === 'wait' ? null : <Output run={run} step={step} output={output} />}
           {step.kind !== 'tool' && step.items === null ? null : (
             <Calls
               kind={step.kind}
@@ -204,7 +207,7 @@ function Call({ kind, call, organizationId, visit }: CallProps) {
         {labels.length === 0 ? null : <Labels labels={labels} />}
       </div>
       {approval === null ? null : (
-        <Decided approval={approval} organizationId={organizationId} visit={visit} />
+        <Decided kind={kind} approval={approval} organizationId={organizationId} visit={visit} />
       )}
       {error === null ? null : (
         <p>

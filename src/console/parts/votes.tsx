@@ -10,8 +10,15 @@ type Brief = ReceiptView['run_approvals'][number]
 
 const mostVotes = 10
 
-export function Decided(props: { approval: Brief; organizationId: string; visit: PersonsVisit }) {
+export function Decided(props: {
+  /** The kind of the step. */
+  kind?: string
+  approval: Brief
+  organizationId: string
+  visit: PersonsVisit
+}) {
   const { approval, organizationId, visit } = props
+  const [its, verb] = props.kind === 'ask' ? ['Its question', 'asks'] : ['Its approval', 'needs']
   const { id, status, approvers, votes } = approval
   // A viewer can open only what a group of theirs decides.
   const mayOpen =
@@ -20,9 +27,9 @@ export function Decided(props: { approval: Brief; organizationId: string; visit:
   return (
     <div class="stack small">
       <p class="badges">
-        {mayOpen ? <a href={`/console/approvals/${id}`}>Its approval</a> : 'Its approval'}
+        {mayOpen ? <a href={`/console/approvals/${id}`}>{its}</a> : its}
         <ApprovalState status={status} />
-        <span class="quiet">{`needs ${seatWords(approvers).replaceAll('`', '')}`}</span>
+        <span class="quiet">{`${verb} ${seatWords(approvers).replaceAll('`', '')}`}</span>
       </p>
       {votes.length === 0 ? null : (
         <ul>

@@ -89,7 +89,7 @@ function Title({ waiting, sentence, mayOpen }: Omit<HeldProps, 'now'>) {
   const words =
     sentence === undefined ? (
       <>
-        Approval of <Place waiting={waiting} />
+        {waiting.kind === 'ask' ? 'Question' : 'Approval'} of <Place waiting={waiting} />
       </>
     ) : (
       <Words text={sentence} />
@@ -111,14 +111,14 @@ interface HeldProps {
 }
 
 function Held({ now, ...props }: HeldProps) {
-  const { approvers, cannot_be_given: why, expires_at, rule_name, since, step_id } = props.waiting
+  const { kind, approvers, cannot_be_given: why, expires_at, rule_name, since, step_id } = props.waiting
   // Without a sentence, the title already names the step.
   const place = props.sentence === undefined || step_id === null ? null : <Place {...props} />
   return (
     <li class="plain-item stack">
       <p class="split">
         <Title {...props} />
-        <Badge tone="hold" word={capital(decidedBy(approvers))} />
+        <Badge tone="hold" word={capital(decidedBy(approvers, kind === 'ask' ? 'answer' : 'decide'))} />
       </p>
       <p class="quiet small">
         {place === null ? null : <>In {place} · </>}
@@ -131,7 +131,7 @@ function Held({ now, ...props }: HeldProps) {
             ·{' '}
           </>
         )}
-        Held <Time at={since} now={now} />
+        {kind === 'ask' ? 'Asked' : 'Held'} <Time at={since} now={now} />
         {expires_at === null ? null : (
           <>
             {' '}
