@@ -144,6 +144,12 @@ const definitions: Rows = [
   ['`summary` of a step', characters('WorkflowStep.summary')],
   ['`wait.until` of a step', characters('WorkflowStep.wait.until')],
   ['template in `wait.seconds`', characters('WorkflowStep.wait.seconds')],
+  [
+    '`ask.title`, and one of its `choices`',
+    `${sameAt('WorkflowStep.ask.title.maxLength', 'WorkflowStep.ask.choices.items.maxLength')} characters`,
+  ],
+  ['template in `ask.to.person`', characters('WorkflowStep.ask.to.anyOf.2.properties.person')],
+  ['`choices` of a question', numberAt('WorkflowStep.ask.choices.maxItems')],
   ['`retry.attempts`', `${numberAt('RetryPolicy.attempts.maximum')}; default ${defaultRetry.attempts}`],
   [
     '`retry.backoff_seconds`, and each pause',

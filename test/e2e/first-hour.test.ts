@@ -152,11 +152,17 @@ describe('with a running stack', () => {
     await home?.remove()
   })
 
-  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
+  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md, docs/ask.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
     const last = shellBlocks('docs/tutorial.md', 'Clean up')
     const tutorial = shellBlocks('docs/tutorial.md').filter((block) => !last.includes(block))
     const previews = shellBlocks('docs/previews.md')
-    const guides = ['docs/workflows.md', 'docs/expressions.md', 'docs/definitions.md', 'docs/triggers.md']
+    const guides = [
+      'docs/workflows.md',
+      'docs/expressions.md',
+      'docs/definitions.md',
+      'docs/triggers.md',
+      'docs/ask.md',
+    ]
     const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)
     const cleaned = ran.splice(-last.length)
