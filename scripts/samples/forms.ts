@@ -1,6 +1,8 @@
+import type { Person } from '../../src/demo/client.ts'
 import { mustHold } from '../../src/demo/show.ts'
+import { caughtMail } from '../../src/demo/story.ts'
 import { expenses, holidays } from './data.ts'
-import { followToEnd, requester, saveWorkflow, type Session } from './session.ts'
+import { followToEnd, requester, saveWorkflow, type Run, type Session } from './session.ts'
 
 /* Workflows that a person starts with the form of the console. */
 
@@ -47,14 +49,64 @@ export async function holidayRequest(session: Session): Promise<void> {
   tell.line(`#releases ${message}`)
 }
 
-/** Fills in and sends the form as the requester's browser does. Returns the id of the run. */
+/** A colleague answers a question: once on its page, and once through the API. Each answer takes its own branch. */
+export async function refund(session: Session): Promise<void> {
+  const { client, stack, tell, services, tag } = session
+  tell.step('Refund: a person chooses on a form, and one of three branches runs')
+  const workflow = await saveWorkflow(session, 'refund')
+  const asked = async (order: string, answer: (approvalId: string) => Promise<void>): Promise<Run> => {
+    const inputs = { email: 'tom@reyes.example', order, decider: stack.bootstrap.users.approver.email }
+    return (await followToEnd(session, await startByForm(session, workflow, inputs), answer)).run
+  }
+  const refused = await asked(`4711-${tag}`, (id) => {
+    const fields = [
+      ['decision', 'answer'],
+      ['answer.action', 'refuse'],
+      ['answer.message', 'It was used.'],
+    ]
+    return sendForm(session, 'approver', `/console/approvals/${id}`, fields).then(() => undefined)
+  })
+  mustHold((refused.result as { answer: string }).answer === 'refuse', 'the run has the answer')
+  const [mail, ...more] = caughtMail(stack.mailDir).filter(({ subject }) => subject === `Order 4711-${tag}`)
+  mustHold(mail?.to === 'tom@reyes.example' && more.length === 0, 'the customer gets one mail')
+  tell.line(`mail to ${mail.to}: ${mail.subject}`)
+  const order = `4712-${tag}`
+  const looked = await asked(order, async (id) => {
+    const answer = { action: 'investigate', message: 'Who packed it?' }
+    await client.get('approver', 'POST', `/approvals/${id}/answer`, { answer })
+  })
+  mustHold(
+    looked.steps.map(({ status }) => status).join() === 'completed,completed,skipped,skipped,completed',
+    'only the branch of the answer runs',
+  )
+  const [message = ''] = await services.messages('#releases')
+  mustHold(message.includes(`${order} needs a closer look: Who packed it?`), 'the channel gets the answer')
+  tell.line(`#releases ${message}`)
+}
+
+/** Returns the id of the run that the form starts. */
 async function startByForm(
-  { stack }: Session,
+  session: Session,
   workflowId: string,
   inputs: Readonly<Record<string, string>>,
 ): Promise<string> {
+  const fields = Object.entries(inputs).map(([name, value]) => [`inputs.${name}`, value])
+  const path = `/console/workflows/${workflowId}/run`
+  const location = await sendForm(session, requester, path, [['action', 'start'], ...fields])
+  const id = /\/console\/runs\/(run_\w+)/.exec(location)?.[1]
+  mustHold(id !== undefined, 'the form starts a run')
+  return id
+}
+
+/** Fills in and sends the form of a page as the person's browser does. Returns the address to which it leads. */
+async function sendForm(
+  { stack }: Session,
+  person: Person,
+  path: string,
+  fields: readonly string[][],
+): Promise<string> {
   const { base_url: base, users } = stack.bootstrap
-  const { email, password } = users[requester]
+  const { email, password } = users[person]
   const origin = new URL(base).origin
   const signedIn = await fetch(`${base}/api/auth/sign-in/email`, {
     method: 'POST',
@@ -65,18 +117,17 @@ async function startByForm(
     .getSetCookie()
     .map((line) => line.split(';', 1)[0])
     .join('; ')
-  const address = `${base}/console/workflows/${workflowId}/run`
+  const address = `${base}${path}`
   const page = await (await fetch(address, { headers: { cookie } })).text()
   const valueOf = (name: string): string => new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1] ?? ''
-  const fields = Object.entries(inputs).map(([name, value]) => [`inputs.${name}`, value])
-  const form = [['token', valueOf('token')], ['once', valueOf('once')], ['action', 'start'], ...fields]
+  const form = [['token', valueOf('token')], ['once', valueOf('once')], ...fields]
   const sent = await fetch(address, {
     method: 'POST',
     headers: { cookie, origin, 'sec-fetch-site': 'same-origin' },
     body: new URLSearchParams(form),
     redirect: 'manual',
   })
-  const id = /\/console\/runs\/(run_\w+)/.exec(sent.headers.get('location') ?? '')?.[1]
-  mustHold(id !== undefined, `the form starts a run (it answers ${sent.status})`)
-  return id
+  const location = sent.headers.get('location')
+  mustHold(location !== null, `the form of ${path} is taken (it answers ${sent.status})`)
+  return location
 }

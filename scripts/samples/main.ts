@@ -2,7 +2,7 @@ import { turnApprovalsOn } from '../../src/demo/prepare.ts'
 import { show } from '../../src/demo/show.ts'
 import { customerMailing } from './customer-mailing.ts'
 import { documentReview } from './document-review.ts'
-import { expense, holidayRequest } from './forms.ts'
+import { expense, holidayRequest, refund } from './forms.ts'
 import { slashCommand, welcomeSequence } from './hooks.ts'
 import { invoiceCheck } from './invoice-check.ts'
 import { issuesToSheet } from './issues-to-sheet.ts'
@@ -29,6 +29,7 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['document-review', documentReview],
   ['expense', expense],
   ['holiday-request', holidayRequest],
+  ['refund', refund],
   ['slash-command', slashCommand],
   // These connect Resend. From then on, all mails of the samples go there, so they run last.
   ['welcome-sequence', welcomeSequence],

@@ -149,11 +149,15 @@ export async function runToEnd(session: Session, workflowId: string, body: objec
 }
 
 /**
- * Follows a run to its end. Shows each waiting approval, and approves it. The three returned lists have one entry
+ * Follows a run to its end. Shows each waiting approval, and approves it. `answer` answers the questions of the run. The three returned lists have one entry
  * for each wait. `heldSteps` has the step, or null for the whole run. `reasons` has the explanation of the wait.
  * `approvedBy` has the people who approved.
  */
-export async function followToEnd({ client, changes, tell }: Session, id: string): Promise<Ended> {
+export async function followToEnd(
+  { client, changes, tell }: Session,
+  id: string,
+  answer?: (approvalId: string) => Promise<void>,
+): Promise<Ended> {
   // This cancels a run only if the samples are interrupted. Otherwise the run has already ended.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []
@@ -161,8 +165,9 @@ export async function followToEnd({ client, changes, tell }: Session, id: string
   const approvedBy: Person[][] = []
   const run = await followRun(
     () => client.get<Run>(requester, 'GET', `/runs/${id}`),
-    async ({ approval_id, step_id }, { status_reason }) => {
+    async ({ kind, approval_id, step_id }, { status_reason }) => {
       mustHold(approval_id !== null, `an approval can decide it (${status_reason})`)
+      if (kind === 'ask' && answer !== undefined) return answer(approval_id)
       heldSteps.push(step_id)
       reasons.push(status_reason)
       tell.line(status_reason)
