@@ -29,6 +29,8 @@ export const auditEvents = {
       nodes_failed: number,
       requested_by: text,
       trigger_id: text,
+      rerun_of: text,
+      on_repeat: text,
     },
   },
   'workflow.refused': {
@@ -123,6 +125,10 @@ export const auditEvents = {
   },
   'tool_call.cancelled': { when: 'A call ends because its run was cancelled.', metadata: fields.callFields },
   'tool_call.skipped': { when: 'A call ends because its step was skipped.', metadata: fields.callFields },
+  'tool_call.reused': {
+    when: 'A run that was made again takes the outcome of a call that an earlier run has made.',
+    metadata: { ...fields.callFields, reused_from: text },
+  },
   'tool_call.retry': {
     when: 'A call failed in a way that a further attempt may help.',
     metadata: fields.callFields,

@@ -86,3 +86,7 @@ export const approvalStatuses = [
 export type ApprovalStatus = (typeof approvalStatuses)[number]
 export const approvalKinds = ['step', 'run', 'agent_call', 'change', 'ask'] as const
 export type ApprovalKind = (typeof approvalKinds)[number]
+
+/** What becomes of a write or an egress that an earlier run of the chain has made with the same parameters. */
+export const onRepeats = ['hold', 'skip', 'allow'] as const
+export type OnRepeat = (typeof onRepeats)[number]

@@ -47,15 +47,17 @@ import {
   resolveBody,
   stepCall,
   previewBody,
+  rerunBody,
   versionChange,
 } from '../schemas/runs.ts'
-import { pageWith } from '../schemas/example.ts'
+import { pageWith, story } from '../schemas/example.ts'
 import { waitForRun } from '../wait.ts'
 import { getRunEvents } from './run-events.ts'
 import { requireValues } from '../../governance/approvals/sight.ts'
 import { readCalls } from '../../governance/runs/read/calls.ts'
 import { readOutputParts } from '../../governance/runs/read/output-parts.ts'
 import { readReceipt } from '../../governance/runs/read/receipt.ts'
+import { rerun } from '../../governance/runs/start/rerun.ts'
 import { resolveStep } from '../../calls/runs/resolve.ts'
 import { previewRun } from '../../governance/runs/start/preview.ts'
 
@@ -190,6 +192,34 @@ const oneStep: Inner = {
 }
 
 export const runDetailRoutes = [
+  route({
+    key: 'POST /runs/{id}/rerun',
+    needs: { scope: 'runs:write', role: 'member', subject: 'run' },
+    audit: ['workflow.execute', 'approval.requested'],
+    summary: 'Run again from an ended run; what was done is not done twice',
+    description:
+      'A completed step is not made again if its definition and what it reads are equal: the new run takes its output, with its labels. Nobody’s approval counts for the new run. Another person’s run only as an admin, who then is its requester.',
+    bodyLimit: inputsBodyLimit,
+    body: rerunBody,
+    example: { body: { inputs: runExample.inputs }, answers: { 202: { ...runExample, rerun_of: story.run } } },
+    responses: { 202: run },
+    async handle({ context, caller, params, body, idempotencyKey, once }) {
+      const request = {
+        caller,
+        runId: params.id,
+        from: body.from,
+        version: body.version,
+        inputs: body.inputs as JsonObject,
+        onRepeat: body.on_repeat,
+        unknownHappened: body.unknown_outcomes === undefined ? null : body.unknown_outcomes === 'happened',
+        idempotencyKey:
+          idempotencyKey === null ? undefined : hashOf([once?.sender, idempotencyKey, params.id, body]),
+        once,
+      }
+      const { runId } = await actOnce(once, () => rerun(context, request))
+      return accepted(objectInParts(await runOf(context, caller, runId)))
+    },
+  }),
   route({
     key: 'GET /runs/{id}/authorization',
     needs: { scope: 'runs:read', role: 'viewer', subject: 'run' },

@@ -8,6 +8,7 @@ import {
   mostResolved,
   runStatuses,
   stepStatuses,
+  onRepeats,
 } from '../../contract/status.ts'
 import { exampleOf, story } from './example.ts'
 import { faults } from '../../tools/kit/errors.ts'
@@ -96,6 +97,7 @@ const headShape = {
     .describe(
       'what started it; null for a start by a person or program, and when its firing is no longer kept',
     ),
+  rerun_of: id.nullable().describe('the run from which this one was made again'),
   risk,
   created_at: time,
   started_at: time.nullable(),
@@ -224,6 +226,13 @@ const step = called(
       .describe('The first 20 items of a `for_each` that ended badly or are tried again.'),
     more_failed_items: z.int().describe('The number of further such items.'),
     approval_ids: z.array(id),
+    reused_from: id
+      .nullable()
+      .describe('the earlier run whose outcome the step, or an item of it, took without being made again'),
+    repeats: z
+      .string()
+      .nullable()
+      .describe('the call of an earlier run with the same parameters, as `RUN/STEP/ITEM`; ITEM is -1 without `for_each`'),
   }),
 )
 
@@ -303,6 +312,33 @@ export const executeBody = named('ExecuteRequest', {
   files: runFiles.optional(),
   time_zone: z.string().min(1).max(100).optional(),
   version: z.int().min(1).max(1_000_000_000).optional(),
+})
+
+export const rerunBody = named('RerunRequest', {
+  from: z
+    .union([z.enum(['failed', 'start']), z.array(z.string().min(1).max(100)).min(1).max(100)])
+    .default('failed')
+    .describe(
+      '`failed`: what was completed and means the same is not made again. `start`: every step is made again. Or ids of steps: these, and those that depend on them',
+    ),
+  version: z
+    .union([z.enum(['same', 'latest']), z.int().min(1).max(1_000_000_000)])
+    .default('same')
+    .describe('the version of the workflow'),
+  inputs: z
+    .record(z.string(), anyJson)
+    .default({})
+    .describe('inputs that replace those of the run; each keeps the labels that it had'),
+  on_repeat: z
+    .enum(onRepeats)
+    .default('hold')
+    .describe(
+      'what becomes of a write or an egress that an earlier run has made with the same parameters: a person is asked, it is left out, or it is made again',
+    ),
+  unknown_outcomes: z
+    .enum(['happened', 'did_not_happen'])
+    .optional()
+    .describe('what you know, after you have looked, about calls of earlier runs whose outcome is unknown'),
 })
 
 export const previewBody = z
@@ -469,6 +505,8 @@ const sendExample = exampleOf(step, {
   attempts: 0,
   started_at: story.held,
   approval_ids: [story.approval],
+  reused_from: null,
+  repeats: null,
 })
 
 export const runExample = exampleOf(run, {

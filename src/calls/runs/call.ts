@@ -21,6 +21,7 @@ import {
 import type { Audience } from '../../policy/audience.ts'
 import type { HeldDetails } from '../../contract/messages.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
+import type { Earlier } from './earlier.ts'
 import type { EffectKey } from '../../contract/ids.ts'
 import { toolDestination, type Installation } from '../../governance/tools/connections.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
@@ -100,6 +101,8 @@ export interface ResolvedCall extends DefinedCall {
   readonly mustBeConfirmed: boolean
   /** The rule can set another time. 0 means that the approval never expires. */
   readonly approvalSeconds: number
+  /** Only read when the parameters are resolved: a call that takes an outcome ends at once. */
+  readonly earlier: Earlier
 }
 
 /** As long as this does not change, a new decision gives the same answer. */

@@ -3,13 +3,14 @@ import { stepError } from '../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../tools/kit/tool.ts'
 import { addedLabels, type Decided, refused, judgeCall } from '../../policy/decide.ts'
-import type { Label } from '../../policy/types.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { toolNotAvailable } from '../../contract/tool-services.ts'
 import { toolStanding } from '../../governance/tools/connections.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
 import { callOf, whereTo, type Decision, type ResolvedCall } from './call.ts'
+import type { Reused } from './earlier.ts'
 import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
@@ -86,17 +87,22 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     return becomeUnknown({ ...locked, effect: known })
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
+  const { reused } = asked.earlier
   const wouldBeHeld = (): boolean =>
-    asked.wanted && asked.problem === null && decideCall(locked, asked).verdict === 'require_approval'
+    reused === null &&
+    asked.wanted &&
+    asked.problem === null &&
+    decideCall(locked, asked).verdict === 'require_approval'
+  const bytes = asked.sealed.length + (reused?.output?.bytes ?? 0)
   const over =
     run.cancel_requested_at === null
-      ? organizationLimitReached(tx, known, asked.sealed.length, wouldBeHeld)
+      ? organizationLimitReached(tx, known, bytes, wouldBeHeld)
       : null
   if (over !== null) return waitForOrganizationLimit(locked, over)
   // Write nothing before the data for the approvers was read.
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
-  const fits = callFitsRun(run, known, asked.sealed.length, sourceBytes(asked.labelSources))
+  const fits = callFitsRun(run, known, bytes, sourceBytes(asked.labelSources))
   // Without storage, label sources are not stored, whatever the outcome.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
@@ -108,6 +114,10 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     throw new DomainError('unavailable', 'the organization is no longer frozen')
   if (op.stopped !== null) return judge(call, op)
   if (!op.wanted) return finish(call, op, 'skipped', 'its `when` does not hold')
+  const isMember = ledger.roles.has(run.requested_by)
+  if (reused !== null && fits && isMember && tx.policy.frozen === null) return takeOutcome(call, op, reused)
+  if (effect.repeats !== null && run.on_repeat === 'skip')
+    return finish(call, op, 'skipped', `an earlier run has made it: \`${effect.repeats}\``)
   if (effect.attempt >= mostAttempts)
     return finish(call, op, 'failed', `gave up after ${mostAttempts} attempts`)
   const { unavailable, code } = toolStanding(
@@ -121,9 +131,27 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     return finish(call, op, 'failed', unavailable, code ?? toolNotAvailable)
   if (op.problem !== null) return finish(call, op, 'failed', op.problem.message, op.problem.code)
   if (!fits) return finish(call, op, 'failed', runTooLarge.message, runTooLarge.code)
-  if (effect.params_hash !== op.paramsHash)
+  if (effect.params_hash !== (reused?.paramsHash ?? op.paramsHash))
     throw new Error(`the parameters of \`${effectId(op.key)}\` differ from the stored ones`)
   return judge(call, op)
+}
+
+/** The chain has made the call already, and it means the same. It keeps its labels, and gets those that it would get now. */
+function takeOutcome(call: LockedCall, op: ResolvedCall, reused: Reused): Decision {
+  const { tx, effect } = call
+  const decided = callOf(op, whereTo(call, op))
+  effect.labels = op.labels
+  settle(call, {
+    state: 'completed',
+    output: reused.output ?? undefined,
+    outputLabels: unionLabels(
+      reused.labels,
+      op.labels,
+      op.tool.outputLabels,
+      addedLabels(tx.policy.compiled, decided),
+    ),
+  })
+  return { go: false, state: 'completed', reason: 'an earlier run has done it' }
 }
 
 /** Runs on every attempt, under the lock, so each saved rule takes effect at once. */
@@ -332,13 +360,27 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
       'The person who started this run has not confirmed their mail address.',
     )
   const { compiled, toolAccess } = tx.policy
-  return judgeCall(
+  const decided = judgeCall(
     { compiled, toolAccess: toolAccess.of(run.requested_by) },
     callOf(op, whereTo(locked, op)),
     role,
     ledger.step(run.id, op.key.stepId)?.author_roles,
   )
+  const repeats = repeatedBy(ledger, op)
+  if (repeats === null || run.on_repeat !== 'hold' || decided.verdict !== 'allow') return decided
+  return {
+    ...decided,
+    verdict: 'require_approval',
+    reason: alreadyMade,
+    explanation: `An earlier run has made this call already (\`${repeats}\`). It is made again only if a person says so.`,
+  }
 }
+
+/** The reason of a call that is held because the chain has made it. */
+export const alreadyMade = 'already made'
+
+const repeatedBy = (ledger: Ledger, { key, earlier }: ResolvedCall): string | null =>
+  ledger.effects.get(effectId(key))?.repeats ?? earlier.repeats
 
 /** The state is set before the transaction ends. */
 export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectRecord, 'tool'> => ({
@@ -366,6 +408,8 @@ export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectR
   duration_ms: null,
   wants_slot: false,
   until: null,
+  reused_from: null,
+  repeats: null,
   sealed: null,
 })
 
@@ -377,7 +421,10 @@ function addEffect(locked: LockedRun, op: ResolvedCall, fits: boolean): EffectRe
   return ledger.addEffect({
     ...newEffect(op.key),
     tool: op.tool.name,
-    params_hash: op.paramsHash,
+    // Later runs compare with the hash as of the run that made the call.
+    params_hash: op.earlier.reused?.paramsHash ?? op.paramsHash,
+    reused_from: op.earlier.reused?.from ?? null,
+    repeats: op.earlier.repeats,
     labels: op.labels,
     label_sources: op.labelSources,
     sealed: fits ? op.sealed : null,

@@ -119,7 +119,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   if (effect.state === 'unknown_outcome' || how.state === 'unknown_outcome') tx.notice('call', callId(effect))
   saveOnEffect(call, how, ended)
   ledger.touchEffect(effect)
-  if (how.state === 'completed') run.nodes_executed += 1
+  if (how.state === 'completed' && effect.reused_from === null) run.nodes_executed += 1
   if (ended && isBadOutcome(how.state) && how.state !== 'cancelled') run.nodes_failed += 1
   ledger.dirtyRuns.add(run)
   moveStep(call, how, ended)
@@ -134,8 +134,9 @@ export function settle(call: LockedCall, how: Settlement): void {
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
     stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
   if (effect.tool === null) return appendEndWithoutCall(call, how)
+  const { reused_from: reusedFrom } = effect
   tx.append({
-    eventType: `tool_call.${how.state}`,
+    eventType: reusedFrom === null ? `tool_call.${how.state}` : 'tool_call.reused',
     action: effect.tool,
     status: how.state,
     actor: how.actor ?? runActor(run),
@@ -149,6 +150,7 @@ export function settle(call: LockedCall, how: Settlement): void {
       decision_id: effect.decision_id,
       params_hash: effect.params_hash,
       error_code: how.error?.code ?? null,
+      ...(reusedFrom === null ? {} : { reused_from: reusedFrom }),
     },
     ...(how.ruleId ? { logged: { rule_id: how.ruleId } } : {}),
   })

@@ -1,4 +1,4 @@
-import type { EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
+import type { EffectState, OnRepeat, RunStatus, StepStatus } from '../../contract/status.ts'
 import type { LabelSource, PastOutcome, Risk, StepError } from '../../db/schema/runs.ts'
 import type { Role, Verdict } from '../../policy/types.ts'
 import type { Slot } from '../../governance/limits/slots.ts'
@@ -16,6 +16,8 @@ export interface RunState {
   readonly risk: Risk
   readonly cancel_requested_at: string | null
   readonly finished_at: string | null
+  /** Null: the run was not made again from another one. */
+  readonly on_repeat: OnRepeat | null
   status: RunStatus
   status_reason: string
   decision_seq: number
@@ -67,6 +69,10 @@ export interface EffectRecord {
   wants_slot: boolean
   /** When a step that waits goes on. Null if no wait has begun. */
   until: string | null
+  /** The run whose outcome the call took without being made. */
+  readonly reused_from: string | null
+  /** The call of an earlier run of the chain with the same parameters, as `RUN/STEP/ITEM`. */
+  readonly repeats: string | null
   /** Set only if this transaction stores an output. `loadLedger` never reads it. */
   output?: Buffer | undefined
   /**

@@ -1,9 +1,10 @@
 import { withFilesAsText, parseParams } from '../../contract/tool-params.ts'
 import type { ToolDeclaration } from '../../tools/kit/tool.ts'
-import type { Context, Unsealing } from '../../governance/context.ts'
+import type { Context, Unsealing, UnsealingRuns } from '../../governance/context.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ResolvedCall, DefinedCall } from './call.ts'
+import { findEarlier, nothingEarlier, type Earlier } from './earlier.ts'
 import { itemsOf } from './items.ts'
 import { load, mostParamText, statesIn, type Loaded } from './loading.ts'
 import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
@@ -69,7 +70,8 @@ export async function prepareNext(
   output: string,
 ): Promise<ResolvedCall | null> {
   const { run, sources, labels } = defined
-  if (run.inputs === null || labels.length > mostLabels || statesIn(templatesOf(defined)).length > 0)
+  // A run that was made again looks for what the earlier ones have done.
+  if (run.rerun !== null || run.inputs === null || labels.length > mostLabels || statesIn(templatesOf(defined)).length > 0)
     return null
   const named = references(templatesOf(defined)).length * (output.length + run.inputOctets)
   if (named > mostNextCharacters) return null
@@ -108,7 +110,7 @@ async function opened(
 }
 
 async function resolved(
-  context: Unsealing,
+  context: UnsealingRuns,
   defined: DefinedCall,
   tool: ToolDeclaration,
   named: Scope,
@@ -116,12 +118,13 @@ async function resolved(
   let wanted = true
   let problem: StepError | null = null
   let stored = noParams
+  let used: Scope | null = null
   let item: Pick<SealedParams, 'item'> = {}
   try {
     const scope = scopeOf(defined, named)
     if (scope.item !== undefined) item = { item: shownItem(scope.item) }
     wanted = isToRun(defined, scope)
-    if (wanted) stored = resolveParams(defined, scope)
+    if (wanted) stored = resolveParams(defined, (used = scope))
   } catch (error) {
     const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
     problem = { code, message: (error as Error).message }
@@ -132,6 +135,8 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
+  const earlier =
+    problem === null && used !== null ? await earlierOf(context, defined, tool, used) : nothingEarlier
   // Parameters of a call that cannot run are not stored. Otherwise somebody could fill the disk with them.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, defined.key, {
@@ -144,13 +149,29 @@ async function resolved(
     wanted,
     problem,
     parsed,
+    earlier,
   })
 }
+
+const earlierOf = (
+  context: UnsealingRuns,
+  defined: DefinedCall,
+  tool: ToolDeclaration,
+  scope: Scope,
+): Promise<Earlier> =>
+  findEarlier(context, defined, {
+    templates: templatesOf(defined),
+    hashUnder: (builtins) => paramsHashOf(tool, resolveParams(defined, { ...scope, builtins }).params),
+    acts: tool.sideEffect === 'read' ? null : tool.name,
+  })
+
+const paramsHashOf = ({ name: tool }: ToolDeclaration, params: JsonObject): string =>
+  hashOf({ tool, params })
 
 const isToRun = ({ step: { when }, isPassedOver }: DefinedCall, scope: Scope): boolean =>
   !isPassedOver && (when === undefined || isWanted(when, scope))
 
-interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed'>> {
+interface Made extends Partial<Pick<ResolvedCall, 'wanted' | 'problem' | 'parsed' | 'earlier'>> {
   readonly stored: SealedParams
   readonly sealed: Buffer
 }
@@ -159,7 +180,7 @@ function withValues(
   context: Pick<Context, 'config'>,
   defined: DefinedCall,
   tool: ToolDeclaration,
-  { stored, sealed, wanted = true, problem = null, parsed }: Made,
+  { stored, sealed, wanted = true, problem = null, parsed, earlier = nothingEarlier }: Made,
 ): ResolvedCall {
   return {
     ...defined,
@@ -168,12 +189,13 @@ function withValues(
     problem,
     params: effectiveParams(tool, stored.params, defined.run.requesterEmail),
     parsed,
-    paramsHash: hashOf({ tool: tool.name, params: stored.params }),
+    paramsHash: paramsHashOf(tool, stored.params),
     paramLabels: new Map(stored.paramLabels),
     sealed,
     installation: context.config.tools,
     mustBeConfirmed: context.config.people.mustBeConfirmed,
     approvalSeconds: context.config.runApprovalSeconds,
+    earlier,
   }
 }
 

@@ -19,6 +19,7 @@ import { slugs } from './0018-slugs.ts'
 import { triggers } from './0019-triggers.ts'
 import { asks } from './0020-asks.ts'
 import { polls } from './0021-polls.ts'
+import { reruns } from './0022-reruns.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -46,6 +47,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0019-triggers', sql: triggers },
   { name: '0020-asks', sql: asks },
   { name: '0021-polls', sql: polls },
+  { name: '0022-reruns', sql: reruns },
 ]
 
 export interface Migration {

@@ -273,7 +273,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), r as (
       select id, workflow_id, workflow_version, requested_by, authors, risk, cancel_requested_at, finished_at, status,
              status_reason, decision_seq, stored_bytes, nodes_executed, nodes_failed, started_at,
-             slot, cost, calls.*
+             slot, cost, on_repeat, calls.*
       from runs cross join lateral (
         select count(*) filter (where e.state in ('held', 'unknown_outcome'))::int as waiting,
                count(*) filter (where k.run_id is null and e.state in ('intent', 'sent', 'retry'))::int as others_under_way,
@@ -285,7 +285,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
              label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, sent_with,
-             finished_at, duration_ms, wants_slot, bodies, body_counted, until
+             finished_at, duration_ms, wants_slot, bodies, body_counted, until, reused_from, repeats
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects
@@ -390,7 +390,8 @@ export const takeOpenRuns = (given: {
 const effectColumns = sql`n int, run_id text, step_id text, item_index int, tool text, state text, attempt int,
   failures int, resolved_outcome text, params_hash text, labels text[], label_sources jsonb, decision_id text,
   approval_id text, output_labels text[], error jsonb, past_outcomes jsonb, intent_at timestamptz, sent_at timestamptz,
-  sent_with text, finished_at timestamptz, duration_ms int, wants_slot boolean, bodies int, body_counted boolean, until timestamptz, sets_detail boolean`
+  sent_with text, finished_at timestamptz, duration_ms int, wants_slot boolean, bodies int, body_counted boolean, until timestamptz,
+  reused_from text, repeats text, sets_detail boolean`
 
 /** CTE. `rows` is the result of `numbered`, with one binary value for each in the other lists. */
 export const insertNewEffects = (given: {
@@ -402,10 +403,10 @@ export const insertNewEffects = (given: {
 }): RawBuilder<unknown> => sql`new_effects as (
     insert into effects (organization_id, run_id, step_id, item_index, tool, state, attempt, failures,
       resolved_outcome, params_hash, labels, label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at,
-      sent_at, sent_with, finished_at, duration_ms, wants_slot, bodies, body_counted, until, output_sealed, params_sealed, error_detail_sealed)
+      sent_at, sent_with, finished_at, duration_ms, wants_slot, bodies, body_counted, until, reused_from, repeats, output_sealed, params_sealed, error_detail_sealed)
     select ${given.organizationId}, r.run_id, r.step_id, r.item_index, r.tool, r.state, r.attempt, r.failures,
       r.resolved_outcome, r.params_hash, r.labels, r.label_sources, r.decision_id, r.approval_id, r.output_labels,
-      r.error, r.past_outcomes, r.intent_at, r.sent_at, r.sent_with, r.finished_at, r.duration_ms, r.wants_slot, r.bodies, r.body_counted, r.until, o.output, o.sealed, o.detail
+      r.error, r.past_outcomes, r.intent_at, r.sent_at, r.sent_with, r.finished_at, r.duration_ms, r.wants_slot, r.bodies, r.body_counted, r.until, r.reused_from, r.repeats, o.output, o.sealed, o.detail
     from json_to_recordset(${given.rows}::json) as r(${effectColumns})
     join unnest(${given.outputs}::bytea[], ${given.sealed}::bytea[], ${given.details}::bytea[])
       with ordinality as o(output, sealed, detail, n) on o.n = r.n

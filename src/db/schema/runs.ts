@@ -5,6 +5,7 @@ import type {
   EffectState,
   RunStatus,
   StepStatus,
+  OnRepeat,
 } from '../../contract/status.ts'
 import type { Fault } from '../../contract/tool-faults.ts'
 import type { HeldSeat } from '../../policy/seats.ts'
@@ -84,6 +85,15 @@ export interface RunsTable {
   readers: Generated<string[]>
   /** By another person, and new to the requester at this run; null if there was none. */
   changed_in_version: Generated<number | null>
+  /** The run from which this one was made again; null: from none. */
+  rerun_of: Generated<string | null>
+  /** The first run of its chain (src/calls/runs/earlier.ts). Null if `rerun_of` is. */
+  chain: Generated<string | null>
+  /** Ids of steps that take no outcome of an earlier run. */
+  steps_anew: Generated<string[]>
+  on_repeat: Generated<OnRepeat | null>
+  /** Whether calls of earlier runs with an unknown outcome count as made. Null if there are none. */
+  unknown_happened: Generated<boolean | null>
   /** The cost in units of the currency. Reading it returns the text of a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
 }
@@ -152,6 +162,10 @@ export interface EffectsTable {
   wants_slot: Generated<boolean>
   /** Is null if the step waits for no time. */
   until: Generated<Date | null>
+  /** The run whose outcome the call took without being made; null: none. */
+  reused_from: Generated<string | null>
+  /** The call of an earlier run with the same parameters, as `RUN/STEP/ITEM`. Null: there is none. */
+  repeats: Generated<string | null>
 }
 
 export interface MatchedRule {

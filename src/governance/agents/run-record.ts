@@ -55,6 +55,7 @@ export async function readSessionRun(
     requested_by: session.user_id,
     requester_email: session.user_email ?? '',
     trigger: null,
+    rerun_of: null,
     inputs: {},
     input_labels: {},
     outputs: {},

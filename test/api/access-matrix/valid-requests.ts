@@ -239,6 +239,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /runs': of(200),
   'GET /runs/{id}': about(200, (world) => world.run()),
   'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
+  'POST /runs/{id}/rerun': about(202, (world) => world.endedRun(), {}),
   'GET /executions': of(200),
   'GET /executions/{id}': about(200, (world) => world.run()),
   'POST /executions/{id}/cancel': about(200, (world) => world.run(world.sender), {}),

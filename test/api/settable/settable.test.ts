@@ -66,6 +66,7 @@ const acts: readonly RouteKey[] = [
   ),
   ...([
     'POST /runs/{id}/cancel',
+    'POST /runs/{id}/rerun',
     'POST /executions/{id}/cancel',
     'POST /runs/{id}/steps/{step}/resolve',
   ] as const),

@@ -184,6 +184,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'GET /runs': 'nothing',
   'GET /runs/{id}': ofRuns((id) => `/runs/${id}`, wholeRun),
   'POST /runs/{id}/cancel': 'sent',
+  'POST /runs/{id}/rerun': 'sent',
   'GET /executions': 'nothing',
   'GET /executions/{id}': ofRuns((id) => `/executions/${id}?limit=200`, wholeRun),
   'POST /executions/{id}/cancel': 'sent',

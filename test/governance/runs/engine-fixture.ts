@@ -226,6 +226,7 @@ export function opOf(runId: string, over: Partial<ResolvedCall> & { item?: numbe
     installation: { installationTools: 'all', smtpUrl: 'smtp://127.0.0.1:1' },
     mustBeConfirmed: true,
     approvalSeconds: 3600,
+    earlier: { reused: null, repeats: null },
     ...rest,
   }
 }

@@ -32,6 +32,8 @@ export interface RunView {
   readonly requester_email: string
   /** Whose firing started it. Is null when the firing is no longer kept. */
   readonly trigger: StartedBy | null
+  /** The run from which this one was made again. */
+  readonly rerun_of: string | null
   /** Is absent for people who may not see it (approvals/sight.ts), and so are `outputs` and `result`. */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
@@ -114,6 +116,10 @@ export interface StepView {
   readonly failed_items: readonly FailedItem[]
   readonly more_failed_items: number
   readonly approval_ids: readonly string[]
+  /** The run whose outcome the step took without being made; of several items, the first. */
+  readonly reused_from: string | null
+  /** The call of an earlier run with the same parameters, as `RUN/STEP/ITEM`. */
+  readonly repeats: string | null
 }
 
 export interface ItemCounts {
@@ -180,6 +186,7 @@ export function head(run: ShownRun): RunHead {
     requested_by: run.requested_by,
     requester_email: run.requester_email,
     trigger: run.trigger,
+    rerun_of: run.rerun_of,
     risk: run.risk,
     created_at: run.created_at.toISOString(),
     started_at: iso(run.started_at),

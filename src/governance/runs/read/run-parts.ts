@@ -152,12 +152,12 @@ async function withWaits(db: Db, runId: string, { steps, hasMore }: StepPage): P
 
 async function* stepViews(
   context: UnsealingRuns,
-  run: Pick<ShownRun, 'id' | 'workflow_id' | 'workflow_version'>,
+  run: Pick<ShownRun, 'id' | 'workflow_id' | 'workflow_version' | 'rerun_of'>,
   isShown: boolean,
   first: StepRows,
 ): AsyncGenerator<StepView> {
   const { dependsOn } = await readVersion(context, run.workflow_id, run.workflow_version)
-  const of = { runId: run.id, dependsOn, isShown }
+  const of = { runId: run.id, isRerun: run.rerun_of !== null, dependsOn, isShown }
   yield* viewsOf(context, of, first)
   for (let page = first; page.hasMore;) {
     page = await withWaits(
@@ -171,6 +171,7 @@ async function* stepViews(
 
 interface StepsOf {
   readonly runId: string
+  readonly isRerun: boolean
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
   /** Whether the person who asks may see values. */
   readonly isShown: boolean
@@ -178,12 +179,13 @@ interface StepsOf {
 
 async function* viewsOf(
   context: Unsealing,
-  { runId, dependsOn, isShown }: StepsOf,
+  { runId, isRerun, dependsOn, isShown }: StepsOf,
   { steps, waits, approvals }: StepRows,
 ): AsyncGenerator<StepView> {
   const ids = steps.map((step) => step.step_id)
   const errors = await readErrors(context, runId, ids, isShown)
   const counts = await itemCountsOf(context.db, runId, steps)
+  const earlier = isRerun ? await readEarlier(context.db, runId, ids) : new Map<string, never>()
   const waitsOf = Map.groupBy(waits, (each) => each.step_id)
   const approvalsOf = Map.groupBy(approvals, (each) => each.step_id)
   for (const step of steps) {
@@ -214,8 +216,23 @@ async function* viewsOf(
       failed_items: failed?.failed_items ?? [],
       more_failed_items: failed?.more_failed_items ?? 0,
       approval_ids: (approvalsOf.get(step.step_id) ?? []).map((each) => each.id),
+      reused_from: earlier.get(step.step_id)?.reused_from ?? null,
+      repeats: earlier.get(step.step_id)?.repeats ?? null,
     }
   }
+}
+
+/** What earlier runs had done of these steps; of several items, the first counts. */
+async function readEarlier(db: Db, runId: string, stepIds: readonly string[]) {
+  const rows = await db
+    .selectFrom('effects')
+    .select(['step_id', (eb) => eb.fn.min('reused_from').as('reused_from')])
+    .select((eb) => eb.fn.min('repeats').as('repeats'))
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', stepIds)
+    .groupBy('step_id')
+    .execute()
+  return new Map(rows.map((row) => [row.step_id, row]))
 }
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]

@@ -35,6 +35,7 @@ import { sealText } from '../../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
 import { runAs, type PresentCaller } from '../../access/recheck.ts'
 import { findVersion, readChange } from '../values/version-change.ts'
+import { requireEndedChain, type MadeAgain } from './chain.ts'
 import { planRun } from './plan-run.ts'
 import { refusePlan, refuseUnconfirmed } from './refusal.ts'
 
@@ -51,6 +52,8 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly once?: Once | null | undefined
   /** What starts the run in place of a person. */
   readonly firing?: Firing | undefined
+  /** The run is made again from an ended one. */
+  readonly madeAgain?: MadeAgain | undefined
 }
 
 /** Both are called under the lock, in the accepting transaction. */
@@ -127,6 +130,7 @@ async function acceptUnderLock(
   request: Prepared,
   now: () => Promise<PresentCaller>,
 ): Promise<DomainError | null> {
+  if (request.madeAgain !== undefined) await requireEndedChain(tx, request.madeAgain)
   const capacity = await runCapacity(tx)
   const { role, isConfirmed } = await now()
   if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
@@ -191,6 +195,9 @@ async function acceptUnderLock(
       risk: risk.level,
       risk_reasons: [...risk.reasons],
       ...triggerOf(request.caller),
+      ...(request.madeAgain === undefined
+        ? {}
+        : { rerun_of: request.madeAgain.of, on_repeat: request.madeAgain.onRepeat }),
     },
   })
   await noteUse(tx, request.files ?? [])
@@ -230,6 +237,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     poll_of: request.firing?.pollOf ?? null,
     risk: JSON.stringify(gate.risk),
     created_at: tx.now,
+    ...(request.madeAgain === undefined ? {} : columnsOf(request.madeAgain)),
   })
   void tx.send(row)
   const steps = request.frozen.definition.steps.map((step, position) => ({
@@ -243,6 +251,14 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
   }))
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
+
+const columnsOf = ({ of, chain, anew, onRepeat, unknownHappened }: MadeAgain) => ({
+  rerun_of: of,
+  chain,
+  steps_anew: [...anew],
+  on_repeat: onRepeat,
+  unknown_happened: unknownHappened,
+})
 
 /** The ids of the groups that exist now: one that is made later under the same name is another. */
 const readersOf = ({ policy }: ChainTx, { definition: { readers = [] } }: FrozenVersion): string[] =>

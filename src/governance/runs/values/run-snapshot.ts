@@ -26,6 +26,18 @@ export interface RunSnapshot {
   readonly timeZone: string
   /** From the time when the run was accepted; the name of the workflow is from the time when this was read. */
   readonly builtins: Builtins
+  /** Null: it is the first run of its chain. */
+  readonly rerun: Rerun | null
+}
+
+/** The run was made again from an earlier one. */
+export interface Rerun {
+  /** The first run of the chain. */
+  readonly chain: string
+  /** Ids of steps that take no outcome of an earlier run. */
+  readonly anew: ReadonlySet<string>
+  /** Whether calls of earlier runs with an unknown outcome count as made. */
+  readonly unknownHappened: boolean
 }
 
 /** For example because another installation uses the same task queue. */
@@ -89,6 +101,9 @@ export async function readRunSnapshot(
       'input_labels',
       'time_zone',
       'runs.created_at',
+      'chain',
+      'steps_anew',
+      'unknown_happened',
       octets.as('octets'),
       sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
     ])
@@ -114,6 +129,14 @@ export async function readRunSnapshot(
       startedAt: row.created_at,
       timeZone: row.time_zone,
     }),
+    rerun:
+      row.chain === null
+        ? null
+        : {
+            chain: row.chain,
+            anew: new Set(row.steps_anew),
+            unknownHappened: row.unknown_happened === true,
+          },
   }
   snapshots.set(runId, run, counted(heapBytes(run)))
   return run

@@ -1,0 +1,57 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** The runs of a chain whose data is still there. `except` is the newest one, which asks. */
+const earlierRuns = (chain: string, except: string): RawBuilder<unknown> => sql`
+  (select id from runs where (id = ${chain} or chain = ${chain}) and id <> ${except} and data_removed_at is null)`
+
+export const readRunsOfChain = (chain: string): RawBuilder<{ readonly id: string }> => sql`
+  select id from runs where id = ${chain} or chain = ${chain}`
+
+export interface EndedCall {
+  readonly run_id: string
+  /** The run that has really made the call. */
+  readonly made_by: string
+  readonly params_hash: string
+  readonly output_labels: readonly string[]
+}
+
+/** Completed calls of this step and item in earlier runs, the newest first. */
+export const readCompletedBefore = (given: {
+  readonly chain: string
+  readonly except: string
+  readonly stepId: string
+  readonly itemIndex: number
+  readonly most: number
+}): RawBuilder<EndedCall> => sql`
+  select run_id, coalesce(reused_from, run_id) as made_by, params_hash, output_labels from effects
+  where run_id in ${earlierRuns(given.chain, given.except)} and step_id = ${given.stepId}
+    and item_index = ${given.itemIndex} and state = 'completed' and params_hash is not null
+  order by finished_at desc limit ${given.most}`
+
+/** The newest call of an earlier run with one of these parameters that was made, as `RUN/STEP/ITEM`. */
+export const readMadeBefore = (given: {
+  readonly chain: string
+  readonly except: string
+  readonly tool: string
+  readonly hashes: readonly string[]
+  readonly unknownHappened: boolean
+}): RawBuilder<{ readonly run_id: string; readonly step_id: string; readonly item_index: number }> => sql`
+  select run_id, step_id, item_index from effects
+  where params_hash = any(${[...given.hashes]}::text[]) and tool = ${given.tool}
+    and run_id in (select id from runs where (id = ${given.chain} or chain = ${given.chain}) and id <> ${given.except})
+    and reused_from is null and (state = 'completed' or (state = 'unknown_outcome' and ${given.unknownHappened}))
+  order by finished_at desc nulls first limit 1`
+
+/** What keeps a chain from going on: a run that has not ended, or a call with an unknown outcome. */
+export const readOpenInChain = (
+  chain: string,
+): RawBuilder<{
+  readonly open_run: string | null
+  readonly unknown: { readonly run_id: string; readonly step_id: string; readonly item_index: number } | null
+  readonly runs: number
+}> => sql`
+  with own as (select id, finished_at from runs where id = ${chain} or chain = ${chain})
+  select (select id from own where finished_at is null limit 1) as open_run,
+    (select json_build_object('run_id', e.run_id, 'step_id', e.step_id, 'item_index', e.item_index)
+     from effects e join own on own.id = e.run_id where e.state = 'unknown_outcome' order by e.run_id desc, e.step_id limit 1) as unknown,
+    (select count(*)::int from own) as runs`

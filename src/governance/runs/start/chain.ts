@@ -1,0 +1,38 @@
+import { callId } from '../../../contract/ids.ts'
+import type { OnRepeat } from '../../../contract/status.ts'
+import { readOpenInChain } from '../../../db/queries/reruns.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { DomainError } from '../../errors.ts'
+
+/** As a row of the new run keeps it. */
+export interface MadeAgain {
+  readonly of: string
+  readonly chain: string
+  readonly anew: readonly string[]
+  readonly onRepeat: OnRepeat
+  readonly unknownHappened: boolean | null
+}
+
+/** Each run of a chain is read when a step looks for what was done. */
+export const mostRunsOfChain = 100
+
+/** Call it under the lock. Throws `bad_transition`. */
+export async function requireEndedChain(tx: ChainTx, { chain, unknownHappened }: MadeAgain): Promise<void> {
+  const [found] = await tx.send(readOpenInChain(chain))
+  if (found === undefined) return
+  if (found.open_run !== null)
+    throw new DomainError(
+      'bad_transition',
+      `\`${found.open_run}\` was made from the same run and has not ended: wait for its end, or cancel it`,
+    )
+  if (found.runs >= mostRunsOfChain)
+    throw new DomainError(
+      'bad_transition',
+      `the run was made again ${mostRunsOfChain - 1} times already: start the workflow anew`,
+    )
+  if (found.unknown !== null && unknownHappened === null)
+    throw new DomainError(
+      'bad_transition',
+      `nobody knows whether the call \`${callId(found.unknown)}\` took effect: look for it at the service, then say \`"unknown_outcomes": "happened"\` or \`"did_not_happen"\``,
+    )
+}
