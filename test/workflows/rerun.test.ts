@@ -1,4 +1,6 @@
 import { expect, test } from '@jest/globals'
+import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
+import { workflowDefinition } from '../../src/contract/definition.ts'
 import { rerun, type RerunRequest } from '../../src/governance/runs/start/rerun.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
@@ -19,34 +21,174 @@ const again = async (runId: string, over: Partial<RerunRequest> = {}): Promise<s
   }
   return (await rerun(stack.context, request)).runId
 }
-const subjects = () => stack.sink.messages.map(({ source }) => /^Subject: (.*)$/m.exec(source)?.[1])
-const stepOf = async (runId: string, id: string) =>
-  (await stack.readRun(runId))?.steps.find((each) => each.id === id)
-
+/** Mails of this test and not of others, by the address. */
+const sentTo = (to: string) =>
+  stack.sink.deliveries.filter(({ recipients }) => recipients.includes(to)).length
+const versioned = async (runId: string, definition: object): Promise<void> => {
+  const { workflow_id: workflowId } = await stack.runOf(runId)
+  await changeWorkflow(stack.context, stack.caller('member'), workflowId, {
+    definition: workflowDefinition.parse(definition),
+  })
+}
 /** The third step fails until its input is corrected. */
 const report = {
-  inputs: { last: { type: 'string', required: true } },
+  inputs: { last: { type: 'string', required: true }, to: { type: 'string', required: true } },
   steps: [
     read('first', 'a'),
-    mail('tell', { depends_on: ['first'], params: { to: 'a@b.test', subject: 'tell {{run.id}}', text: '{{now}}' } }),
+    mail('tell', {
+      depends_on: ['first'],
+      params: { to: '{{input.to}}', subject: 'of {{run.id}}', text: '{{now}}' },
+    }),
     read('last', '{{input.last}}', { depends_on: ['tell'] }),
   ],
 }
 
+const failedRun = async (to: string, definition: object = report): Promise<string> => {
+  const runId = await stack.run(definition, { last: 'fail', to })
+  expect(await stack.ended(runId)).toMatchObject({ run: 'failed', tell: 'completed', last: 'failed' })
+  return runId
+}
+const corrected = { inputs: { last: 'b' } }
+
 test('what was completed is taken over with its output, and only the failed step runs', async () => {
-  const first = await stack.run(report, { last: 'fail' })
-  expect(await stack.ended(first)).toMatchObject({ run: 'failed', tell: 'completed', last: 'failed' })
-  const second = await again(first, { inputs: { last: 'b' } })
+  const first = await failedRun('one@b.test')
+  const second = await again(first, corrected)
   expect(await stack.ended(second)).toEqual({
     run: 'completed',
     first: 'completed',
     tell: 'completed',
     last: 'completed',
   })
-  expect(reads.calls).toEqual(new Map([['a', 1], ['fail', 1], ['b', 1]]))
-  expect(subjects()).toEqual([`tell ${first}`])
+  expect(Object.fromEntries(reads.calls)).toEqual({ a: 1, fail: 1, b: 1 })
+  expect(sentTo('one@b.test')).toBe(1)
   const run = await stack.readRun(second)
   expect(run).toMatchObject({ rerun_of: first, nodes_executed: 1 })
   expect(run?.outputs).toMatchObject({ first: { text: 'a' }, last: { text: 'b' } })
   expect(run?.steps.map(({ reused_from }) => reused_from)).toEqual([first, first, null])
+  // A run that is made again from this one finds the call of the first one.
+  const third = await again(second)
+  await stack.ended(third)
+  expect((await stack.readRun(third))?.steps.map(({ reused_from }) => reused_from)).toEqual([
+    first,
+    first,
+    second,
+  ])
+  expect(sentTo('one@b.test')).toBe(1)
+})
+
+test.each([
+  ['skip', 'skipped', 1],
+  ['allow', 'completed', 2],
+] as const)('from the start, a mail that was sent: %s', async (onRepeat, status, count) => {
+  const to = `${onRepeat}@b.test`
+  const first = await failedRun(to)
+  const second = await again(first, { ...corrected, from: 'start', onRepeat })
+  expect(await stack.ended(second)).toMatchObject({ run: 'completed', first: 'completed', tell: status })
+  expect(reads.calls.get('a')).toBe(2)
+  expect(sentTo(to)).toBe(count)
+  expect((await stack.readRun(second))?.steps[1]).toMatchObject({
+    reused_from: null,
+    repeats: `${first}/tell/-1`,
+  })
+})
+
+test('a step under another name or with another meaning finds the mail too', async () => {
+  const first = await failedRun('renamed@b.test')
+  const [reading, telling, last] = report.steps
+  await versioned(first, {
+    ...report,
+    steps: [reading, { ...telling, id: 'announce' }, { ...last, depends_on: ['announce'] }],
+  })
+  const second = await again(first, { ...corrected, version: 'latest', onRepeat: 'skip' })
+  expect(await stack.ended(second)).toMatchObject({
+    first: 'completed',
+    announce: 'skipped',
+    last: 'completed',
+  })
+  expect(sentTo('renamed@b.test')).toBe(1)
+})
+
+test('named steps and those that depend on them are made again, what reads something else runs', async () => {
+  const first = await failedRun('named@b.test')
+  const second = await again(first, { ...corrected, from: ['tell'], onRepeat: 'allow' })
+  await stack.ended(second)
+  expect((await stack.readRun(second))?.steps.map(({ reused_from }) => reused_from)).toEqual([
+    first,
+    null,
+    null,
+  ])
+  const third = await again(second, { inputs: { to: 'other@b.test' } })
+  await stack.ended(third)
+  expect((await stack.readRun(third))?.steps.map(({ reused_from }) => reused_from)).toEqual([
+    first,
+    null,
+    second,
+  ])
+  expect([sentTo('named@b.test'), sentTo('other@b.test')]).toEqual([2, 1])
+})
+
+test('the runs that were made from one run share what they have done', async () => {
+  const first = await failedRun('siblings@b.test')
+  const second = await again(first, { from: 'start', onRepeat: 'allow' })
+  expect(await stack.ended(second)).toMatchObject({ run: 'failed', tell: 'completed' })
+  const third = await again(first, { ...corrected, from: 'start', onRepeat: 'skip' })
+  expect(await stack.ended(third)).toMatchObject({ run: 'completed', tell: 'skipped' })
+  expect((await stack.readRun(third))?.steps[1]?.repeats).toBe(`${second}/tell/-1`)
+})
+
+test('labels stay: of inputs, also of those that are typed again, and of outputs', async () => {
+  const steps = [
+    read('first', '{{input.path}}'),
+    mail('tell', { params: { to: 'label@b.test', subject: 'x', text: '{{first.output.text}}' } }),
+  ]
+  const first = await stack.run(
+    { inputs: { path: { type: 'string', labels: ['untrusted'] } }, steps },
+    { path: 'p' },
+  )
+  await stack.ended(first)
+  await versioned(first, { inputs: { path: { type: 'string' } }, steps })
+  const labelsOf = async (runId: string) => (await stack.readRun(runId))?.steps.map(({ labels }) => labels)
+  for (const over of [{ inputs: { path: 'p' } }, { from: 'start', onRepeat: 'allow' }] as const) {
+    const second = await again(first, { version: 'latest', ...over })
+    await stack.ended(second)
+    expect(await labelsOf(second)).toEqual(await labelsOf(first))
+  }
+  expect((await labelsOf(first))?.[0]).toContain('untrusted')
+})
+
+test('items of a list: those that were completed are taken over', async () => {
+  const definition = {
+    inputs: { last: { type: 'string' } },
+    steps: [read('each', '{{item}}', { for_each: ['i1', '{{input.last}}', 'i3'], on_error: 'continue' })],
+  }
+  const first = await stack.run(definition, { last: 'fail' })
+  await stack.ended(first)
+  const second = await again(first, { inputs: { last: 'i2' } })
+  expect(await stack.ended(second)).toEqual({ run: 'completed', each: 'completed' })
+  expect(Object.fromEntries(reads.calls)).toEqual({ i1: 1, fail: 1, i3: 1, i2: 1 })
+  expect((await stack.readRun(second))?.outputs?.['each']).toMatchObject([
+    { text: 'i1' },
+    { text: 'i2' },
+    { text: 'i3' },
+  ])
+})
+
+test('a run that goes on, an unknown outcome, another person and a full chain', async () => {
+  const open = await stack.run({ steps: [read('long', 'wait')] })
+  await expect(again(open)).rejects.toMatchObject({ code: 'bad_transition' })
+  reads.release()
+  await stack.ended(open)
+  await expect(again(open, { caller: stack.caller('viewer') })).rejects.toMatchObject({
+    code: 'insufficient_role',
+  })
+  await expect(again(open, { from: ['nowhere'] })).rejects.toMatchObject({ code: 'validation_error' })
+  const byAdmin = await again(open, { caller: stack.caller('admin') })
+  await expect(again(open)).rejects.toThrow(/was made from the same run and has not ended/)
+  await stack.ended(byAdmin)
+  await stack.context.pool.query(`update effects set state = 'unknown_outcome' where run_id = $1`, [open])
+  await expect(again(open)).rejects.toThrow(/nobody knows whether the call `.*\/long\/-1` took effect/)
+  expect(await stack.ended(await again(open, { unknownHappened: false }))).toEqual({
+    run: 'completed',
+    long: 'completed',
+  })
 })

@@ -201,7 +201,10 @@ export const runDetailRoutes = [
       'A completed step is not made again if its definition and what it reads are equal: the new run takes its output, with its labels. Nobody’s approval counts for the new run. Another person’s run only as an admin, who then is its requester.',
     bodyLimit: inputsBodyLimit,
     body: rerunBody,
-    example: { body: { inputs: runExample.inputs }, answers: { 202: { ...runExample, rerun_of: story.run } } },
+    example: {
+      body: { inputs: runExample.inputs },
+      answers: { 202: { ...runExample, rerun_of: story.run } },
+    },
     responses: { 202: run },
     async handle({ context, caller, params, body, idempotencyKey, once }) {
       const request = {

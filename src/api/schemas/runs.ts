@@ -232,7 +232,9 @@ const step = called(
     repeats: z
       .string()
       .nullable()
-      .describe('the call of an earlier run with the same parameters, as `RUN/STEP/ITEM`; ITEM is -1 without `for_each`'),
+      .describe(
+        'the call of an earlier run with the same parameters, as `RUN/STEP/ITEM`; ITEM is -1 without `for_each`',
+      ),
   }),
 )
 

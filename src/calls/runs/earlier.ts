@@ -118,7 +118,12 @@ async function findRepeated(
       hashes.add(hashOrNull(asked, (await readRunSnapshot(context, id)).builtins))
   }
   const unknownHappened = run.rerun?.unknownHappened === true
-  const given = { ...ofChain(run), tool, hashes: [...hashes].filter((each) => each !== null), unknownHappened }
+  const given = {
+    ...ofChain(run),
+    tool,
+    hashes: [...hashes].filter((each) => each !== null),
+    unknownHappened,
+  }
   const [made] = (await readMadeBefore(given).execute(context.db)).rows
   return made === undefined ? null : callId(made)
 }

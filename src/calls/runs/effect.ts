@@ -95,9 +95,7 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     decideCall(locked, asked).verdict === 'require_approval'
   const bytes = asked.sealed.length + (reused?.output?.bytes ?? 0)
   const over =
-    run.cancel_requested_at === null
-      ? organizationLimitReached(tx, known, bytes, wouldBeHeld)
-      : null
+    run.cancel_requested_at === null ? organizationLimitReached(tx, known, bytes, wouldBeHeld) : null
   if (over !== null) return waitForOrganizationLimit(locked, over)
   // Write nothing before the data for the approvers was read.
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }

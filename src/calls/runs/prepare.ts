@@ -71,7 +71,12 @@ export async function prepareNext(
 ): Promise<ResolvedCall | null> {
   const { run, sources, labels } = defined
   // A run that was made again looks for what the earlier ones have done.
-  if (run.rerun !== null || run.inputs === null || labels.length > mostLabels || statesIn(templatesOf(defined)).length > 0)
+  if (
+    run.rerun !== null ||
+    run.inputs === null ||
+    labels.length > mostLabels ||
+    statesIn(templatesOf(defined)).length > 0
+  )
     return null
   const named = references(templatesOf(defined)).length * (output.length + run.inputOctets)
   if (named > mostNextCharacters) return null
@@ -165,8 +170,7 @@ const earlierOf = (
     acts: tool.sideEffect === 'read' ? null : tool.name,
   })
 
-const paramsHashOf = ({ name: tool }: ToolDeclaration, params: JsonObject): string =>
-  hashOf({ tool, params })
+const paramsHashOf = ({ name: tool }: ToolDeclaration, params: JsonObject): string => hashOf({ tool, params })
 
 const isToRun = ({ step: { when }, isPassedOver }: DefinedCall, scope: Scope): boolean =>
   !isPassedOver && (when === undefined || isWanted(when, scope))

@@ -94,7 +94,8 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
 const declaredOf = <T>(
   { inputs = {} }: Pick<WorkflowDefinition, 'inputs'>,
   given: Readonly<Record<string, T>>,
-): Record<string, T> => Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(inputs, name)))
+): Record<string, T> =>
+  Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(inputs, name)))
 
 const fileIds = (files: Json | undefined): string[] =>
   (Array.isArray(files) ? (files as readonly Json[]) : []).flatMap((file) =>
@@ -108,7 +109,11 @@ function stepsAnew(definition: WorkflowDefinition, from: RerunRequest['from']): 
   if (from === 'start') return ids
   const unknown = from.findIndex((id) => !ids.includes(id))
   if (unknown >= 0)
-    throw errorAt('validation_error', `from.${unknown}`, `there is no step \`${from[unknown]}\` in this version`)
+    throw errorAt(
+      'validation_error',
+      `from.${unknown}`,
+      `there is no step \`${from[unknown]}\` in this version`,
+    )
   const graph = dependencies(definition)
   const anew = new Set(from)
   for (let before = -1; before !== anew.size;) {
