@@ -174,16 +174,21 @@ test('items of a list: those that were completed are taken over', async () => {
 })
 
 test('a run that goes on, an unknown outcome, another person and a full chain', async () => {
-  const open = await stack.run({ steps: [read('long', 'wait')] })
+  const definition = {
+    inputs: { path: { type: 'string', default: 'wait1' } },
+    steps: [read('long', '{{input.path}}')],
+  }
+  const open = await stack.run(definition)
   await expect(again(open)).rejects.toMatchObject({ code: 'bad_transition' })
-  reads.release()
+  reads.release('wait1')
   await stack.ended(open)
   await expect(again(open, { caller: stack.caller('viewer') })).rejects.toMatchObject({
     code: 'insufficient_role',
   })
   await expect(again(open, { from: ['nowhere'] })).rejects.toMatchObject({ code: 'validation_error' })
-  const byAdmin = await again(open, { caller: stack.caller('admin') })
+  const byAdmin = await again(open, { caller: stack.caller('admin'), inputs: { path: 'wait2' } })
   await expect(again(open)).rejects.toThrow(/was made from the same run and has not ended/)
+  reads.release()
   await stack.ended(byAdmin)
   await stack.context.pool.query(`update effects set state = 'unknown_outcome' where run_id = $1`, [open])
   await expect(again(open)).rejects.toThrow(/nobody knows whether the call `.*\/long\/-1` took effect/)
