@@ -8,7 +8,8 @@ import {
   type ApprovalRecord,
   type Standings,
 } from '../governance/approvals/records.ts'
-import { storedSeats, type Requirement } from '../governance/approvals/requirement.ts'
+import { requirementOf, storedSeats, type Requirement } from '../governance/approvals/requirement.ts'
+import { alreadyMade } from './runs/earlier.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
 /* An approval covers one call with all its technical retries. */
@@ -145,7 +146,10 @@ export function standingNow(
   user: string | null,
   compared: Compared,
 ): Standing {
-  const required = alsoAsked(requirementNow(tx, decided, new Date(approval.created_at)), approval)
+  const required =
+    approval.kind === 'repeat' && decided.reason === alreadyMade
+      ? requirementOf(approval, tx.policy.settings)
+      : alsoAsked(requirementNow(tx, decided, new Date(approval.created_at)), approval)
   const votes = withRoles(approval, ledger)
   return standingOf(approval, approvalState(approval, votes, required, tx.now, user), compared)
 }

@@ -2,6 +2,8 @@ import { expect, test } from '@jest/globals'
 import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import { rerun, type RerunRequest } from '../../src/governance/runs/start/rerun.ts'
+import { readDetail } from '../../src/governance/approvals/detail.ts'
+import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 let stack: Stack
@@ -90,6 +92,47 @@ test.each([
     reused_from: null,
     repeats: `${first}/tell/-1`,
   })
+})
+
+test('from the start, a mail that was sent is held for whoever made the run again, and asked about once', async () => {
+  const first = await failedRun('held@b.test')
+  const second = await again(first, { ...corrected, from: 'start' })
+  const approvalId = await stack.held(second)
+  const [approval] = await stack.approvalsOf(second)
+  expect(approval).toMatchObject({
+    kind: 'repeat',
+    step_id: 'tell',
+    requested_by: stack.caller('member').userId,
+  })
+  expect(await readDetail(stack.context, stack.caller('member'), approvalId)).toMatchObject({
+    explanation: expect.stringContaining(`\`${first}/tell/-1\``),
+    vote_refused: null,
+  })
+  await expect(stack.vote(approvalId, 'viewer')).rejects.toMatchObject({ code: 'not_an_approver' })
+  await stack.vote(approvalId, 'member')
+  expect(await stack.ended(second)).toMatchObject({ run: 'completed', tell: 'completed' })
+  expect(sentTo('held@b.test')).toBe(2)
+  expect(await stack.approvalsOf(second)).toHaveLength(1)
+})
+
+test('a rule that holds the call asks its approvers, and the requester’s word is not enough', async () => {
+  const first = await failedRun('ruled@b.test')
+  const second = await again(first, { ...corrected, from: 'start' })
+  await stack.vote(await stack.held(second), 'member')
+  await stack.ended(second)
+  const third = await again(second, { ...corrected, from: 'start' })
+  await stack.held(third)
+  await stack.rules({ name: 'mail', verdict: 'require_approval', tools: ['mail_send'] })
+  await stack.vote(await stack.held(third), 'member')
+  const held = async () =>
+    (await stack.approvalsOf(third)).find(({ status, kind }) => status === 'pending' && kind === 'step')
+  await until('the rule holds it', async () => (await held()) !== undefined)
+  await expect(stack.vote((await held())?.id ?? '', 'member')).rejects.toMatchObject({
+    code: 'not_an_approver',
+  })
+  await stack.vote((await held())?.id ?? '', 'admin')
+  expect(await stack.ended(third)).toMatchObject({ tell: 'completed' })
+  expect(sentTo('ruled@b.test')).toBe(3)
 })
 
 test('a step under another name or with another meaning finds the mail too', async () => {

@@ -5,7 +5,7 @@ import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/text.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { seatWords } from '../../policy/seats.ts'
-import { storedSeats } from '../../governance/approvals/requirement.ts'
+import { storedSeats, type Requirement } from '../../governance/approvals/requirement.ts'
 import { unionLabels } from '../../policy/types.ts'
 import {
   pendingApproval,
@@ -28,6 +28,7 @@ import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver } from '../../governance/limits/storage.ts'
 import { heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
 import { callOf, whereTo, type ResolvedCall } from './call.ts'
+import { alreadyMade } from './earlier.ts'
 import { toolOf, type LockedCall, type LockedRun } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { takeSlot } from './slot-moves.ts'
@@ -145,7 +146,7 @@ function holdCall(
   const record = pendingApproval(
     tx,
     {
-      kind: 'step',
+      kind: decided.reason === alreadyMade ? 'repeat' : 'step',
       run_id: run.id,
       workflow_id: run.workflow_id,
       step_id: effect.step_id,
@@ -158,7 +159,7 @@ function holdCall(
       rule_name: decided.ruleName,
       decision_id: null,
     },
-    requirementNow(tx, decided),
+    decided.reason === alreadyMade ? whoRepeats(call, op) : requirementNow(tx, decided),
     { ...decided, expiresAfterSeconds: decided.expiresAfterSeconds ?? op.approvalSeconds },
     { id: op.seen?.approvalId, again },
   )
@@ -191,6 +192,19 @@ function holdCall(
   showHeld(call, approval)
   return { kind: 'waits', waitsFor: 'approval', approvalId: record.id, expiresAt: record.expires_at }
 }
+
+/** Whoever made the run again, or an admin. */
+const whoRepeats = ({ tx, run }: LockedCall, op: ResolvedCall): Pick<Requirement, 'seats' | 'needed'> => ({
+  seats: [
+    {
+      person: op.run.requesterEmail,
+      id: run.requested_by,
+      count: 1,
+      also: [{ role: 'admin', at: tx.now.toISOString() }],
+    },
+  ],
+  needed: 1,
+})
 
 function showHeld(call: LockedCall, approval: NewApproval): void {
   const { tx, ledger, run, effect } = call

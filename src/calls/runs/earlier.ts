@@ -35,6 +35,9 @@ export interface Reused {
   readonly labels: readonly string[]
 }
 
+/** The reason of a call that no rule holds, and that an earlier run has made. */
+export const alreadyMade = 'already made'
+
 export const nothingEarlier: Earlier = { reused: null, repeats: null }
 
 interface Asked {

@@ -10,7 +10,7 @@ import { toolStanding } from '../../governance/tools/connections.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
 import { callOf, whereTo, type Decision, type ResolvedCall } from './call.ts'
-import type { Reused } from './earlier.ts'
+import { alreadyMade, type Reused } from './earlier.ts'
 import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
@@ -373,9 +373,6 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
     explanation: `An earlier run has made this call already (\`${repeats}\`). It is made again only if a person says so.`,
   }
 }
-
-/** The reason of a call that is held because the chain has made it. */
-export const alreadyMade = 'already made'
 
 const repeatedBy = (ledger: Ledger, { key, earlier }: ResolvedCall): string | null =>
   ledger.effects.get(effectId(key))?.repeats ?? earlier.repeats

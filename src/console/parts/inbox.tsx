@@ -155,6 +155,7 @@ const kindWords = {
   agent_call: 'Calls of agents',
   change: 'Changes',
   ask: 'Questions',
+  repeat: 'Repeated calls',
 } as const
 
 interface UnknownProps {

@@ -14,6 +14,9 @@ alter table runs
   -- Whether calls of earlier runs whose outcome nobody knows count as made; null if there are none.
   add column unknown_happened boolean,
   add check ((rerun_of is null) = (chain is null) and (rerun_of is null) = (on_repeat is null));
+alter table approvals drop constraint approvals_kind_check;
+alter table approvals add constraint approvals_kind_check
+  check (kind in ('step', 'run', 'agent_call', 'change', 'ask', 'repeat'));
 create index runs_chain on runs (chain) where chain is not null;
 create index runs_reruns on runs (rerun_of) where rerun_of is not null;
 alter table effects

@@ -143,13 +143,9 @@ export const readSightFacts = <Facts>(runIds: readonly string[], userId: string)
     (select coalesce(jsonb_agg(jsonb_build_object('id', g.id, 'name', g.name) order by g.name), '[]') from groups g
      where g.id = any(r.readers)) as readers,
     (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
-<<<<<<< HEAD
-       'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a where a.run_id = r.id and a.kind <> 'ask') as approvals
-=======
        'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a
      -- A run that was made again has values of the earlier ones.
-     where a.run_id = r.id or a.run_id in (select c.id from runs c where r.chain is not null and (c.id = r.chain or c.chain = r.chain))) as approvals
->>>>>>> ecd29227 (runs: run again from an ended run; what was completed is taken over)
+     where a.kind not in ('ask', 'repeat') and (a.run_id = r.id or a.run_id in (select c.id from runs c where r.chain is not null and (c.id = r.chain or c.chain = r.chain)))) as approvals
   from runs r join organizations o on o.id = r.organization_id
   where r.id = any(${[...runIds]}::text[])`
 

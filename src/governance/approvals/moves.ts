@@ -51,6 +51,7 @@ export function announceRequest(
     agent_call: { rule_name, ...placeOf(record) },
     change: { change: title ?? '' },
     ask: { step_id, ...placeOf(record) },
+    repeat: { step_id, ...placeOf(record) },
   }
   tx.append({
     eventType: 'approval.requested',

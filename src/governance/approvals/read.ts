@@ -261,7 +261,8 @@ async function approvalView(
     row.status === 'pending'
       ? requirementOf(row, settings)
       : { seats: storedSeats(row), needed: row.approvals_needed }
-  const tool = row.kind === 'step' && row.tool !== null ? getTool(row.tool) : undefined
+  const isStep = row.kind === 'step' || row.kind === 'repeat'
+  const tool = isStep && row.tool !== null ? getTool(row.tool) : undefined
   return {
     id: row.id,
     kind: row.kind,
@@ -391,7 +392,7 @@ function decidable<O>(
   const { userId } = viewer
   // A change needs a second person, and a question none, whatever the settings are (`requirementOf`).
   const isOthers = (person: string): RawBuilder<boolean> =>
-    sql<boolean>`((${allowsOwn} and kind <> 'change') or kind = 'ask' or ${person} <> all(approvals.authors || approvals.requested_by))`
+    sql<boolean>`((${allowsOwn} and kind <> 'change') or kind in ('ask', 'repeat') or ${person} <> all(approvals.authors || approvals.requested_by))`
   const can = (voter: Voter): RawBuilder<boolean> =>
     sql<boolean>`(${hasSeat(voter)} and ${isOthers(voter.for_user ?? userId)})`
   return query

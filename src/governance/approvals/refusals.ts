@@ -29,6 +29,7 @@ const askAgain: Readonly<Record<ApprovalKind, string>> = {
   agent_call: 'the agent must ask again',
   change: 'ask for the change again',
   ask: 'run the workflow again',
+  repeat: 'run the workflow again',
 }
 
 /** For a vote on a question, or its withdrawal. */

@@ -78,8 +78,9 @@ export interface TermsOfKind extends StoredTerms {
  * change always needs one other person, and a question one person.
  */
 export function requirementOf(approval: TermsOfKind, settings: VoteSettings): Requirement {
-  // One person answers, and the people who wrote or started the run may.
-  if (approval.kind === 'ask') return { seats: storedSeats(approval), needed: 1, allowSelfApproval: true }
+  // One person answers, or says that a call is made once more. The people who wrote or started the run may.
+  if (approval.kind === 'ask' || approval.kind === 'repeat')
+    return { seats: storedSeats(approval), needed: 1, allowSelfApproval: true }
   if (approval.kind === 'change')
     return { seats: storedSeats(approval), needed: approval.approvals_needed, allowSelfApproval: false }
   const needed = Math.max(approval.approvals_needed, settings.approval_threshold)

@@ -178,6 +178,7 @@ export function mailAbout(
     ...named('Agent', subject.agentName),
     ...named('Rule', subject.ruleName),
     ...(subject.asks === 'run' ? [whyRun] : []),
+    ...(subject.asks === 'repeat' ? [whyRepeat] : []),
     ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
     ...(isAsk ? [] : [mailText`Risk: ${MailText.sentence(subject.risk.level)}`]),
     ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
@@ -214,6 +215,7 @@ const whatWaits = {
   agent_call: 'agent',
   change: 'change',
   ask: 'question',
+  repeat: 'call',
 } as const satisfies Record<Subject['asks'], string>
 
 interface MailOptions {
@@ -228,6 +230,8 @@ interface MailOptions {
 }
 
 const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
+
+const whyRepeat = mailText`Why: an earlier run has made this call already, with the same parameters`
 
 const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
   'approval.reminder': 'expiry',

@@ -83,6 +83,7 @@ const approvedBinding: Readonly<Record<ApprovalKind, (row: Row) => string>> = {
   agent_call: (row) => agentInputBinding(text(row, 'id')),
   change: (row) => changeBinding(text(row, 'id')),
   ask: (row) => paramsBinding(effectKey(row)),
+  repeat: (row) => paramsBinding(effectKey(row)),
 }
 
 /** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
