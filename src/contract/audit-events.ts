@@ -71,7 +71,7 @@ export const auditEvents = {
   },
   'step.completed': {
     when: 'All items of a `for_each` step have ended, each completed; or a step without a tool has ended: its time has come, or its values are computed.',
-    metadata: fields.stepFields,
+    metadata: { ...fields.stepFields, reused_from: text },
   },
   'step.failed': {
     when: 'All items of a `for_each` step have ended, and one failed; or a step without a tool failed.',

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals'
 import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import { rerun, type RerunRequest } from '../../src/governance/runs/start/rerun.ts'
+import { answerQuestion } from '../../src/calls/runs/answer.ts'
 import { readDetail } from '../../src/governance/approvals/detail.ts'
 import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
@@ -50,6 +51,12 @@ const failedRun = async (to: string, definition: object = report): Promise<strin
   expect(await stack.ended(runId)).toMatchObject({ run: 'failed', tell: 'completed', last: 'failed' })
   return runId
 }
+const answered = async (runId: string, answer: string): Promise<void> =>
+  answerQuestion(stack.context, {
+    caller: stack.caller('member'),
+    approvalId: await stack.held(runId),
+    answer,
+  })
 const corrected = { inputs: { last: 'b' } }
 
 test('what was completed is taken over with its output, and only the failed step runs', async () => {
@@ -197,6 +204,37 @@ test('labels stay: of inputs, also of those that are typed again, and of outputs
     expect(await labelsOf(second)).toEqual(await labelsOf(first))
   }
   expect((await labelsOf(first))?.[0]).toContain('untrusted')
+})
+
+test('a wait that is over and an answer that was given count for the new run', async () => {
+  const definition = {
+    inputs: { last: { type: 'string' } },
+    steps: [
+      { id: 'pause', wait: { until: '{{now}}' } },
+      {
+        id: 'choose',
+        ask: { to: 'requester', title: 'Which?', choices: ['left', 'right'], show: { run: '{{run.id}}' } },
+        depends_on: ['pause'],
+      },
+      read('told', '{{choose.output.answer}}'),
+      read('last', '{{input.last}}', { depends_on: ['told'] }),
+    ],
+  }
+  const first = await stack.run(definition, { last: 'fail' })
+  await answered(first, 'left')
+  expect(await stack.ended(first)).toMatchObject({ run: 'failed', told: 'completed' })
+  const second = await again(first, { inputs: { last: 'b' } })
+  expect(await stack.ended(second)).toMatchObject({ run: 'completed', choose: 'completed' })
+  expect(await stack.approvalsOf(second)).toEqual([])
+  const run = await stack.readRun(second)
+  expect(run?.steps.map(({ reused_from }) => reused_from)).toEqual([first, first, first, null])
+  expect(run?.outputs?.['choose']).toEqual((await stack.readRun(first))?.outputs?.['choose'])
+  expect(run?.steps[1]?.labels).toEqual(['untrusted'])
+  // Anew, the person is asked again.
+  const third = await again(second, { from: ['choose'] })
+  await answered(third, 'right')
+  await stack.ended(third)
+  expect(reads.calls.get('right')).toBe(1)
 })
 
 test('items of a list: those that were completed are taken over', async () => {

@@ -40,7 +40,7 @@ export const alreadyMade = 'already made'
 
 export const nothingEarlier: Earlier = { reused: null, repeats: null }
 
-interface Asked {
+export interface EarlierAsked {
   /** The templates of the values; only names in them are read. */
   readonly templates: Json
   /** The hash of the values as of a run. Throws if they cannot be computed so. */
@@ -55,7 +55,7 @@ const mostCompared = 20
 export async function findEarlier(
   context: UnsealingRuns,
   defined: DefinedCall,
-  asked: Asked,
+  asked: EarlierAsked,
 ): Promise<Earlier> {
   const { run, key } = defined
   if (run.rerun === null) return nothingEarlier
@@ -67,7 +67,7 @@ export async function findEarlier(
 async function findReused(
   context: UnsealingRuns,
   { run, key, step }: DefinedCall,
-  asked: Asked,
+  asked: EarlierAsked,
 ): Promise<Reused | null> {
   const given = { ...ofChain(run), stepId: key.stepId, itemIndex: key.itemIndex, most: mostCompared }
   const { rows } = await readCompletedBefore(given).execute(context.db)
@@ -84,7 +84,7 @@ async function findReused(
 }
 
 /** With other dates, an expression may have no value. */
-function hashOrNull({ hashUnder }: Asked, builtins: Builtins): string | null {
+function hashOrNull({ hashUnder }: EarlierAsked, builtins: Builtins): string | null {
   try {
     return hashUnder(builtins)
   } catch {
@@ -111,7 +111,7 @@ async function copyOutput(context: Unsealing, from: EffectKey, to: EffectKey): P
 async function findRepeated(
   context: UnsealingRuns,
   run: RunSnapshot,
-  asked: Asked,
+  asked: EarlierAsked,
   tool: string,
 ): Promise<string | null> {
   const hashes = new Set([hashOrNull(asked, run.builtins)])

@@ -175,7 +175,12 @@ function appendEndWithoutCall({ tx, ledger, run, effect }: LockedCall, { state, 
     actor: runActor(run),
     workflowId: run.workflow_id,
     runId: run.id,
-    metadata: { step_id: effect.step_id, item_index: itemOf(effect), error_code: error?.code ?? null },
+    metadata: {
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      error_code: error?.code ?? null,
+      ...(effect.reused_from === null ? {} : { reused_from: effect.reused_from }),
+    },
   })
 }
 

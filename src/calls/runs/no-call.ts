@@ -4,12 +4,13 @@ import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { explainFrozen } from '../../policy/decide.ts'
-import type { Label } from '../../policy/types.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
 import type { Refused } from './call.ts'
+import type { Reused } from './earlier.ts'
 import { newEffect } from './effect.ts'
 import { runActor, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { ledgerKind } from './ledger-store.ts'
@@ -39,6 +40,10 @@ export interface ResolvedNoCall {
   readonly isUnread: boolean
   readonly problem: StepError | null
   readonly labels: Label[]
+  /** Of a step that waits or asks; null otherwise, and if its values were not read. */
+  readonly valuesHash: string | null
+  /** An earlier run of the chain has waited for the same, or has the answer. */
+  readonly reused: Reused | null
   /** Null if the values were not read, or with a `problem`. */
   readonly does: Pause | { readonly output: SealedText } | Asked | null
 }
@@ -71,7 +76,7 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
   const { does } = op
   const valueBytes =
     does === null ? 0 : 'output' in does ? does.output.bytes : 'sealed' in does ? does.sealed.length : 0
-  const bytes = rowBytes + valueBytes
+  const bytes = rowBytes + valueBytes + (op.reused?.output?.bytes ?? 0)
   const isNew = known === undefined && run.cancel_requested_at === null
   const over = isNew ? (storageOver(tx, bytes) ?? (asks(op) ? approvalsOver(tx) : null)) : null
   if (over !== null) return waitForOrganizationLimit({ tx, ledger, run }, over)
@@ -79,7 +84,14 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
   const fits = fitsRun(run, bytes)
   const effect =
     known ??
-    ledger.addEffect({ ...newEffect(op.key), tool: null, labels: op.labels, output_labels: op.labels })
+    ledger.addEffect({
+      ...newEffect(op.key),
+      tool: null,
+      labels: op.labels,
+      output_labels: op.labels,
+      params_hash: op.reused?.paramsHash ?? op.valuesHash,
+      reused_from: op.reused?.from ?? null,
+    })
   const step: LockedCall = { tx, ledger, run, effect }
   if (rowBytes > 0 && fits) countStoredBytes(step, rowBytes)
   tx.expects({ bytes: rowBytes })
@@ -94,6 +106,7 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
     if (!op.wanted) return end(step, 'skipped', 'its `when` does not hold')
     if (op.problem !== null) return end(step, 'failed', op.problem.message, op.problem.code)
     if (!fits) return end(step, 'failed', runTooLarge.message, runTooLarge.code)
+    if (known === undefined && op.reused !== null) return endAsBefore(step, op.reused)
     if (does === null) throw new Error('the values of the step were not read')
     if ('question' in does) return askStep(step, op.key, does)
     if ('output' in does) {
@@ -112,6 +125,9 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
   if (Date.parse(effect.until) <= tx.now.getTime()) return end(step, 'completed')
   return heldUntil(effect.until)
 }
+
+const endAsBefore = (step: LockedCall, { output, labels }: Reused): Verdict =>
+  end(step, 'completed', '', 'completed', output ?? undefined, unionLabels(labels, step.effect.labels))
 
 const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): Verdict => ({
   go: false,

@@ -4,7 +4,7 @@ import type { Context, Unsealing, UnsealingRuns } from '../../governance/context
 import type { StepError } from '../../db/schema/runs.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ResolvedCall, DefinedCall } from './call.ts'
-import { findEarlier, nothingEarlier, type Earlier } from './earlier.ts'
+import { findEarlier, nothingEarlier, type Earlier, type EarlierAsked } from './earlier.ts'
 import { itemsOf } from './items.ts'
 import { load, mostParamText, statesIn, type Loaded } from './loading.ts'
 import { ResourceExhausted } from '../../governance/runs/values/outputs.ts'
@@ -16,6 +16,7 @@ import {
   shownItem,
   type SealedParams,
 } from '../../governance/runs/values/sealed-params.ts'
+import type { Builtins } from '../../policy/builtins.ts'
 import { references, resolve, type Resolved, type Scope } from '../../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../../policy/types.ts'
 import { isWanted, whenParts } from '../../policy/when.ts'
@@ -213,18 +214,24 @@ export async function prepareNoCall(
   signal: AbortSignal,
 ): Promise<ResolvedNoCall> {
   const { key, labels, stopped } = defined
-  const empty = { key, labels, wanted: true, isUnread: stopped !== null, problem: null, does: null }
+  const empty = { ...noValues(defined), isUnread: stopped !== null }
   if (stopped !== null) return empty
   if (labels.length > mostLabels) return { ...empty, problem: tooMany }
   const failed = (code: string, error: unknown): ResolvedNoCall => ({
     ...empty,
     problem: { code, message: (error as Error).message },
   })
-  const make = (named: Scope): ResolvedNoCall | { readonly values: JsonObject } => {
+  const make = (
+    named: Scope,
+  ): ResolvedNoCall | { readonly values: JsonObject; readonly asked: EarlierAsked } => {
     try {
       const scope = scopeOf(defined, named)
       if (!isToRun(defined, scope)) return { ...empty, wanted: false }
-      return { values: resolve(valuesOf(defined.step), scope, mostParamText).value as JsonObject }
+      const valuesUnder = (builtins: Builtins): JsonObject =>
+        resolve(valuesOf(defined.step), { ...scope, builtins }, mostParamText).value as JsonObject
+      const hashUnder = (builtins: Builtins) => hashOf(valuesUnder(builtins))
+      const asked = { templates: templatesOf(defined), hashUnder, acts: null }
+      return { values: valuesUnder(scope.builtins), asked }
     } catch (error) {
       return failed('template_unresolved', error)
     }
@@ -234,10 +241,16 @@ export async function prepareNoCall(
     const { value, permit } = await load(context, what, signal, make)
     try {
       if (!('values' in value)) return value
-      const { values } = value
+      const { values, asked } = value
+      // Computed values are computed again.
+      const known =
+        run.as === 'compute'
+          ? {}
+          : { valuesHash: hashOf(values), reused: (await findEarlier(context, defined, asked)).reused }
       if (run.as === 'pause')
-        return { ...empty, does: { until: (now) => run.until(values, now, defined.run.timeZone) } }
-      if (run.as === 'ask') return { ...empty, does: await prepareQuestion(context, defined, values) }
+        return { ...empty, ...known, does: { until: (now) => run.until(values, now, defined.run.timeZone) } }
+      if (run.as === 'ask')
+        return { ...empty, ...known, does: await prepareQuestion(context, defined, values) }
       const text = JSON.stringify(values)
       if (isTooLarge(text)) return failed('output_too_large', new Error(tooLarge))
       return { ...empty, does: { output: await sealText(context.sealer, outputBinding(key), text) } }
@@ -257,14 +270,21 @@ const notPrepared: StepError = {
   message: 'the parameters could not be prepared or opened',
 }
 
-/** The outcome will be `failed`, unless the step has begun to wait. */
-export const brokenNoCall = ({ key, labels }: DefinedCall): ResolvedNoCall => ({
+const noValues = ({ key, labels }: DefinedCall): ResolvedNoCall => ({
   key,
   labels,
   wanted: true,
   isUnread: false,
-  problem: notPrepared,
+  problem: null,
   does: null,
+  valuesHash: null,
+  reused: null,
+})
+
+/** The outcome will be `failed`, unless the step has begun to wait. */
+export const brokenNoCall = (defined: DefinedCall): ResolvedNoCall => ({
+  ...noValues(defined),
+  problem: notPrepared,
 })
 
 /** The outcome will be `failed`. */
