@@ -153,6 +153,7 @@ describe('with a running stack', () => {
   })
 
   test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md, docs/ask.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
+  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md, docs/again.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
     const last = shellBlocks('docs/tutorial.md', 'Clean up')
     const tutorial = shellBlocks('docs/tutorial.md').filter((block) => !last.includes(block))
     const previews = shellBlocks('docs/previews.md')
@@ -162,6 +163,7 @@ describe('with a running stack', () => {
       'docs/definitions.md',
       'docs/triggers.md',
       'docs/ask.md',
+      'docs/again.md',
     ]
     const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
+import { readReceipt } from '../../src/governance/runs/read/receipt.ts'
 import { rerun, type RerunRequest } from '../../src/governance/runs/start/rerun.ts'
 import { answerQuestion } from '../../src/calls/runs/answer.ts'
 import { readDetail } from '../../src/governance/approvals/detail.ts'
@@ -74,6 +75,15 @@ test('what was completed is taken over with its output, and only the failed step
   expect(run).toMatchObject({ rerun_of: first, nodes_executed: 1 })
   expect(run?.outputs).toMatchObject({ first: { text: 'a' }, last: { text: 'b' } })
   expect(run?.steps.map(({ reused_from }) => reused_from)).toEqual([first, first, null])
+  const receipt = JSON.parse(
+    await (await readReceipt(stack.context.db, stack.organizationId, second)).text(),
+  ) as object
+  expect(receipt).toMatchObject({
+    reused: [
+      { step_id: 'first', item_index: null, run_id: first },
+      { step_id: 'tell', item_index: null, run_id: first },
+    ],
+  })
   // A run that is made again from this one finds the call of the first one.
   const third = await again(second)
   await stack.ended(third)

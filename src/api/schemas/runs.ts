@@ -10,6 +10,7 @@ import {
   stepStatuses,
   onRepeats,
 } from '../../contract/status.ts'
+import { mostReused } from '../../governance/runs/read/receipt.ts'
 import { exampleOf, story } from './example.ts'
 import { faults } from '../../tools/kit/errors.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
@@ -433,6 +434,11 @@ export const receipt = named('Receipt', {
   workflow_version: z.int().nullable(),
   run_approvals: z.array(brief).describe('the newest 20 approvals of the whole run'),
   decisions: z.array(decision),
+  reused: z
+    .array(z.strictObject({ step_id: z.string(), item_index: itemIndex, run_id: id }))
+    .describe(
+      `steps that took their outcome from an earlier run, whose receipt has the decision; at most ${mostReused.toLocaleString('en-US')}`,
+    ),
   rules_version: z.int(),
   audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
   next_cursor: z
@@ -561,6 +567,7 @@ export const receiptExample = exampleOf(receipt, {
   workflow_id: story.workflow,
   workflow_version: 1,
   run_approvals: [],
+  reused: [],
   decisions: [
     exampleOf(decision, {
       decision_id: 'dec_01M82XCWY3YY36GJV2CDYJXTPB',

@@ -18,8 +18,17 @@ export interface ReceiptView {
   /** The newest approvals of the whole run. */
   readonly run_approvals: readonly ApprovalBrief[]
   readonly decisions: readonly ReceiptDecision[]
+  /** Steps that took their outcome from an earlier run, without a decision. At most `mostReused`. */
+  readonly reused: readonly ReusedStep[]
   readonly rules_version: number
   readonly audit_head: { readonly seq: number; readonly hash: string }
+}
+
+export interface ReusedStep {
+  readonly step_id: string
+  readonly item_index: number | null
+  /** The run that made the call; its receipt has the decision. */
+  readonly run_id: string
 }
 
 export interface ReceiptDecision {
@@ -82,9 +91,29 @@ export async function readReceipt(
     rules_version: last.policy_version ?? run.policy_version,
     audit_head: { seq: run.seq, hash: run.hash },
     run_approvals: await readRunApprovals(db, runId),
+    reused: await readReused(db, runId),
     decisions: listInParts(isNewest ? () => reversed(between()) : between),
     ...(isWhole ? {} : { next_cursor: next === null ? null : writeCursor(String(next)) }),
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
+}
+
+export const mostReused = 1_000
+
+async function readReused(db: Db, runId: string): Promise<ReusedStep[]> {
+  const rows = await db
+    .selectFrom('effects')
+    .select(['step_id', 'item_index', 'reused_from'])
+    .where('run_id', '=', runId)
+    .where('reused_from', 'is not', null)
+    .orderBy('step_id')
+    .orderBy('item_index')
+    .limit(mostReused)
+    .execute()
+  return rows.map(({ step_id, item_index, reused_from }) => ({
+    step_id,
+    item_index: item_index < 0 ? null : item_index,
+    run_id: reused_from ?? '',
+  }))
 }
 
 /** One read returns at most `mostRows` decisions with at most `mostBytes` bytes, and always at least one decision. */
