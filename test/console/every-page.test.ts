@@ -49,6 +49,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/rules/:id': [403, 200, 200, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
+  // Leads to the page of the run, because it goes on.
+  '/console/runs/:id/again': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
@@ -128,7 +130,11 @@ beforeAll(async () => {
   const decided = await heldCall(server)
   const { api_key: key } = server.identities.users.admin
   await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
+  const ended = await heldRun(server, 'owner')
+  await server.call(users.owner.api_key, 'POST', `/runs/${ended}/cancel`, {})
   states.push(
+    `/console/runs/${ended}/again`,
+    `/console/runs/${ended}`,
     `/console/approvals/${decided}`,
     `/console/approvals/${await heldCall(server, { command: 'git push', notes: 'a line\n'.repeat(100) })}`,
     `/console/runs/${lost}`,

@@ -18,6 +18,7 @@ import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
 import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
 import { changeRules, rulesPage } from './rules.tsx'
+import { againPage, runAgain } from './again.tsx'
 import { changeRun, runPage } from './run.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
@@ -104,6 +105,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/runs/:id',
     get: (visit) => runPage(visit),
     post: (visit, form) => changeRun(visit, form),
+  },
+  {
+    path: '/console/runs/:id/again',
+    get: (visit) => againPage(visit),
+    post: (visit, form) => runAgain(visit, form),
   },
   { path: '/console/runs/:id/steps/:step', get: (visit) => stepPage(visit) },
   { path: '/console/sessions', get: (visit) => sessionsPage(visit) },

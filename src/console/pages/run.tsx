@@ -3,6 +3,7 @@ import { labelled, onceOf, Refused } from '../parts/form.tsx'
 import { outcomeChoices } from '../parts/outcome.tsx'
 import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.tsx'
 import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
+import { isRepeatable } from './again.tsx'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
 import { triggerPath } from '../../contract/pages.ts'
@@ -157,6 +158,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
         </div>
         <div class="column">
           <About run={run} visit={visit} />
+          <Again run={run} visit={visit} />
           <Ask
             name="run-cancel"
             isOffered={mayCancel}
@@ -170,6 +172,19 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
         </div>
       </div>
     </article>
+  )
+}
+
+/** The link is there as soon as the run has ended. */
+function Again({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
+  return (
+    <Live name="run-again" version={run.status}>
+      {isRepeatable(visit, run) ? (
+        <a class="button" href={`/console/runs/${run.id}/again`}>
+          Run again…
+        </a>
+      ) : null}
+    </Live>
   )
 }
 
@@ -281,6 +296,10 @@ function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
         <h2 id="about">About this run</h2>
         <Facts
           facts={[
+            [
+              'Made again from',
+              run.rerun_of === null ? null : <a href={`/console/runs/${run.rerun_of}`}>an earlier run</a>,
+            ],
             ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
             [
               'Risk',

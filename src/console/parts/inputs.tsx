@@ -21,7 +21,7 @@ export const InputFields = (props: { declared: Declared; at: string; filled: Fil
   ))
 
 /** A text that a field of this type has as its value. */
-const asText = (value: Json | undefined): string =>
+export const asText = (value: Json | undefined): string =>
   value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
 function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {

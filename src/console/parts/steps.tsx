@@ -19,6 +19,7 @@ export const runFields = [
   'requested_by',
   'requester_email',
   'trigger',
+  'rerun_of',
   'inputs',
   'input_labels',
   'result',
@@ -102,6 +103,7 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
           <span>{`took ${duration(step.duration_ms)}`}</span>
         )}
         {step.attempts > 1 ? <span>{`${step.attempts} attempts`}</span> : null}
+        <Earlier step={step} />
         {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
       </div>
       {step.error === null ? null : (
@@ -110,6 +112,17 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
         </p>
       )}
     </li>
+  )
+}
+
+/** What an earlier run had done of the step. */
+function Earlier({ step: { reused_from: from, repeats } }: { readonly step: StepView }) {
+  const run = from ?? repeats?.split('/', 1)[0]
+  if (run === undefined) return null
+  return (
+    <a href={`/console/runs/${run}`}>
+      {from === null ? 'made in an earlier run already' : 'taken over from an earlier run'}
+    </a>
   )
 }
 

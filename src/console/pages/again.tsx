@@ -1,0 +1,184 @@
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { runEnded } from '../../contract/status.ts'
+import type { Json } from '../../policy/types.ts'
+import { empty, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { asText, InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
+import { OnceField, PostForm } from '../parts/layout.tsx'
+import { RunReason } from '../parts/items.tsx'
+import { runFields, type RunShown } from '../parts/steps.tsx'
+import { Words } from '../parts/words.tsx'
+import { hasRole, roleIn, type Form, type PersonsVisit, type Shown } from '../visit.ts'
+import { problemPage } from './plain.tsx'
+import { runsPath } from './runs.tsx'
+
+/* `/console/runs/{id}/again`: a run is made again from an ended one, with the inputs that it had. */
+
+/** Whether the page has a form for this person. The API refuses what is wrong beyond that. */
+export const isRepeatable = (visit: PersonsVisit, run: RunShown): boolean => {
+  const role = roleIn(visit, run.organization_id)
+  const isAllowed =
+    hasRole(role, 'admin') || (hasRole(role, 'member') && run.requested_by === visit.person.user.id)
+  return (
+    isAllowed &&
+    run.workflow_id !== null &&
+    runEnded(run.status) &&
+    run.data_removed_at === null &&
+    run.values_hidden === undefined
+  )
+}
+
+const at = 'inputs'
+/** Characters. A longer input has no field, and stays as it is. */
+const longestField = 4_000
+
+const choices = {
+  from: [
+    ['failed', 'From what failed: completed steps are taken over'],
+    ['start', 'From the start: every step is made again'],
+  ],
+  on_repeat: [
+    ['hold', 'Ask before it is made once more'],
+    ['skip', 'Leave it out'],
+    ['allow', 'Make it once more'],
+  ],
+  unknown_outcomes: [
+    ['', 'Not known yet'],
+    ['happened', 'It happened'],
+    ['did_not_happen', 'It did not happen'],
+  ],
+} as const
+
+const words = {
+  from: 'Begin',
+  version: 'Version of the workflow',
+  on_repeat: 'What an earlier run has written or sent already',
+  unknown_outcomes: 'Calls whose outcome is unknown',
+}
+
+interface Found {
+  readonly run: RunShown
+  readonly inputs: Declared
+  /** As texts; those that are too long for a field are left out. */
+  readonly given: Form
+}
+
+async function find(visit: PersonsVisit): Promise<Found | Shown> {
+  const id = visit.params['id'] ?? ''
+  const found = await visit.api.call('GET /runs/{id}', { params: { id }, only: runFields })
+  if (!found.ok) return problemPage(found, visit.place)
+  const run = found.body
+  if (!isRepeatable(visit, run)) return { redirect: `${runsPath}/${id}` }
+  const workflow = await visit.api.call('GET /workflows/{id}', { params: { id: run.workflow_id ?? '' } })
+  if (!workflow.ok) return problemPage(workflow, visit.place)
+  const fields = Object.entries(declaredIn(workflow.body)).flatMap(([name, declaration]) => {
+    const text = asText(run.inputs?.[name] as Json | undefined)
+    return text.length > longestField ? [] : [{ name, declaration, text }]
+  })
+  return {
+    run,
+    inputs: Object.fromEntries(fields.map(({ name, declaration }) => [name, declaration])),
+    given: new URLSearchParams(fields.map(({ name, text }) => [`${at}.${name}`, text])),
+  }
+}
+
+/** The newest version says which fields there are: not everybody reads the earlier ones. */
+const declaredIn = ({ definition }: AnswerOf<'GET /workflows/{id}'>): Declared => definition.inputs ?? {}
+
+/** `GET /console/runs/{id}/again` */
+export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): Promise<Shown> {
+  const found = await find(visit)
+  if (!('run' in found)) return found
+  const { run, inputs, given } = found
+  const filled = labelled(
+    { ...filledIn, form: filledIn.form ?? given },
+    { ...labelsOf(inputs, at), ...words },
+  )
+  const isUnknown = run.steps.some(
+    ({ status, unresolved_items: items }) => status === 'unknown_outcome' || items.length > 0,
+  )
+  return {
+    status: filled.problem?.status ?? 200,
+    title: 'Run again',
+    main: (
+      <article class="page medium">
+        <header class="headline">
+          <p class="crumbs small">
+            <a href={`${runsPath}/${run.id}`}>The earlier run</a>
+          </p>
+          <h1>
+            Run <Words text={run.workflow_name ?? ''} most={120} /> again
+          </h1>
+          <p class="quiet">
+            <RunReason run={run} />
+          </p>
+        </header>
+        <Refused filled={filled} />
+        <PostForm action={`${runsPath}/${run.id}/again`} token={visit.token} class="card fill">
+          <OnceField />
+          <InputFields declared={inputs} at={at} filled={filled} />
+          <Select
+            name="from"
+            options={choices.from}
+            filled={filled}
+            help="A step is taken over with its output if it was completed, and it and what it reads are the same."
+          />
+          <Select
+            name="version"
+            options={[
+              ['same', `The same: ${run.workflow_version ?? ''}`],
+              ['latest', 'The newest one'],
+            ]}
+            filled={filled}
+          />
+          <Select name="on_repeat" options={choices.on_repeat} filled={filled} />
+          {isUnknown || problemsNeedIt(filled) ? (
+            <Select
+              name="unknown_outcomes"
+              options={choices.unknown_outcomes}
+              filled={filled}
+              help="Look for them at the service first."
+            />
+          ) : null}
+          <div class="row">
+            <button>Run again</button>
+          </div>
+        </PostForm>
+      </article>
+    ),
+  }
+}
+
+/** An earlier run of the chain can have such a call too. */
+const problemsNeedIt = ({ problem }: Filled): boolean =>
+  problem?.message.includes('unknown_outcomes') === true
+
+const chosen = <Value extends string>(
+  form: Form,
+  name: string,
+  options: readonly (readonly [Value, string])[],
+): Value | undefined => options.map(([value]) => value).find((value) => value === form.get(name))
+
+/** `POST /console/runs/{id}/again` */
+export async function runAgain(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const found = await find(visit)
+  if (!('run' in found)) return found
+  const { run, inputs } = found
+  const read = readFields(inputs, form, { at, refused: 'Nothing was started. Change this:' })
+  if ('problem' in read) return againPage(visit, { form, problem: read.problem })
+  const unknown = chosen(form, 'unknown_outcomes', choices.unknown_outcomes) || undefined
+  const started = await visit.api.call('POST /runs/{id}/rerun', {
+    params: { id: run.id },
+    body: {
+      inputs: read.values,
+      from: chosen(form, 'from', choices.from) ?? 'failed',
+      version: form.get('version') === 'latest' ? 'latest' : 'same',
+      on_repeat: chosen(form, 'on_repeat', choices.on_repeat) ?? 'hold',
+      ...(unknown === undefined ? {} : { unknown_outcomes: unknown }),
+    },
+    only: ['id'],
+    ...onceOf(form),
+  })
+  return started.ok
+    ? { redirect: `${runsPath}/${started.body.id}` }
+    : againPage(visit, { form, problem: started })
+}
