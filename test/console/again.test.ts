@@ -53,7 +53,7 @@ test('a wrong field is named, and one tap or two make one run, which both pages 
   const wrong = await send({ 'inputs.path': 'reports/q3.md', 'inputs.days': 'three' })
   expect([wrong.status, plain(await wrong.text())]).toEqual([
     422,
-    expect.stringContaining('must be a number'),
+    expect.stringContaining('Must be a number'),
   ])
   const fields = { 'inputs.path': 'reports/q3.md', 'inputs.days': '4', from: 'start', on_repeat: 'skip' }
   const once = newId('run')

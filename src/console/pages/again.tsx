@@ -33,8 +33,8 @@ const longestField = 4_000
 
 const choices = {
   from: [
-    ['failed', 'From what failed: completed steps are taken over'],
-    ['start', 'From the start: every step is made again'],
+    ['failed', 'From what failed'],
+    ['start', 'From the start, with every step'],
   ],
   on_repeat: [
     ['hold', 'Ask before it is made once more'],
@@ -120,7 +120,7 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
             name="from"
             options={choices.from}
             filled={filled}
-            help="A step is taken over with its output if it was completed, and it and what it reads are the same."
+            help="From what failed: a step that was completed is taken over with its output, if it and what it reads are the same."
           />
           <Select
             name="version"

@@ -297,7 +297,7 @@ function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
         <Facts
           facts={[
             [
-              'Made again from',
+              'Again from',
               run.rerun_of === null ? null : <a href={`/console/runs/${run.rerun_of}`}>an earlier run</a>,
             ],
             ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
