@@ -31,6 +31,39 @@ export function aroundCalls(kills: Kills): void {
     },
   )
 
+  test.each(both('effect.decide'))(
+    '%s: a run that is made again takes a write over, and makes it once',
+    async (fault) => {
+      const { member, query } = kills.home
+      const key = `again/${fault}`
+      const workflow = await member.createWorkflow(key, {
+        inputs: { path: { type: 'string' } },
+        steps: [
+          { id: 'keep', tool: 'memory_set', params: { key, value: '{{now}}' } },
+          { id: 'read', tool: 'file_read', params: { path: '{{input.path}}' }, depends_on: ['keep'] },
+        ],
+      })
+      const first = await member.execute(workflow, { path: 'reports/none.md' })
+      await member.untilStatus(first, 'failed')
+      const body = { inputs: { path: 'reports/q3-summary.md' } }
+      let again!: Promise<{ readonly body: { readonly id: string } }>
+      await kills.home.faults.at(fault, () => {
+        again = member.call('POST', `/runs/${first}/rerun`, body, { key: randomUUID() })
+      })
+      const second = (await again).body.id
+      await member.untilStatus(second, 'completed')
+      const made = await query<{ run_id: string; event_type: string }>(
+        `select run_id, event_type from audit_events where run_id = any($1)
+         and canonical::jsonb #>> '{metadata,step_id}' = 'keep' and event_type ~ '^tool_call.(completed|reused)$' order by seq`,
+        [[first, second]],
+      )
+      expect(made).toEqual([
+        { run_id: first, event_type: 'tool_call.completed' },
+        { run_id: second, event_type: 'tool_call.reused' },
+      ])
+    },
+  )
+
   test.each(both('approval.answer'))(
     '%s: the answer counts once, and the step after it runs once',
     async (fault) => {
