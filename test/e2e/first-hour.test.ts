@@ -152,8 +152,7 @@ describe('with a running stack', () => {
     await home?.remove()
   })
 
-  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md, docs/ask.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
-  test('the commands of the tutorial, of docs/workflows.md, docs/expressions.md, docs/definitions.md, docs/triggers.md, docs/again.md and docs/previews.md: a workflow is saved, held and approved, with receipt and verification', async () => {
+  test('the commands of the tutorial and of the guides: a workflow is saved, held and approved, with receipt and verification', async () => {
     const last = shellBlocks('docs/tutorial.md', 'Clean up')
     const tutorial = shellBlocks('docs/tutorial.md').filter((block) => !last.includes(block))
     const previews = shellBlocks('docs/previews.md')
