@@ -88,6 +88,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'a host is shorter': ['destination.maxLength=261'],
   'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200', 'service_account.maxLength=100'],
   'the name of a tool is shorter': ['tool.maxLength=100'],
+  'a definition has no more steps, and no longer ids': ['from.maxItems=100', 'from.items.maxLength=100'],
 } // prettier-ignore
 
 test('every limit of a request has a line, or a reason to have none', async () => {
