@@ -1,5 +1,5 @@
 import { seatWords } from '../../policy/seats.ts'
-import { isDecider, type ApprovalView, type PersonsVisit } from '../visit.ts'
+import type { ApprovalView, PersonsVisit } from '../visit.ts'
 import { Later, StandsIn, TooFew } from './approval.tsx'
 import { labelled, Refused, type Filled } from './form.tsx'
 import { InputFields, labelsOf } from './inputs.tsx'
@@ -144,7 +144,7 @@ function Reply(props: Pick<QuestionProps, 'approval' | 'visit' | 'filled'> & { r
   const { approval, visit, filled, isShort } = props
   const { id, ask, detail } = approval
   const refused = detail?.vote_refused ?? null
-  if (refused !== null || ask === null || !isDecider(visit, approval))
+  if (refused !== null || ask === null)
     return (
       <section class="note">
         <h2>You cannot answer this</h2>

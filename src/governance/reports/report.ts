@@ -117,7 +117,7 @@ async function countExecutions(
   // An approval is never older than its run, so the query needs no older ones.
   const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
     select (select count(*) from runs where ${mine}) as total_executions,
-           (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held
+           (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null and kind <> 'ask') as held
             join (select id from runs where ${mine}) as runs on runs.id = held.run_id) as gated_executions`.execute(
     trx,
   )

@@ -4,6 +4,7 @@ import { expandStep } from '../../../src/calls/runs/items.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { listApprovals, readApproval } from '../../../src/governance/approvals/read.ts'
 import { readDetail } from '../../../src/governance/approvals/detail.ts'
+import { sightOf } from '../../../src/governance/approvals/sight.ts'
 import { readWaitingSummary } from '../../../src/governance/approvals/summary.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
 import { setAbsence, endAbsence } from '../../../src/governance/people/absences.ts'
@@ -386,4 +387,14 @@ test('who does not answer and did not start the run sees no value of the questio
   expect(await seen('admin')).toBe(false)
   await answer(id, 'viewer')
   expect((await view(id, 'admin')).ask).not.toHaveProperty('answer')
+})
+
+test('a question hides no values of its run', async () => {
+  const { runId } = await asked({ to: { person: email('approver') } })
+  const run = { id: runId, requested_by: engine.caller('member').userId }
+  expect(await sightOf(engine.context.db, engine.caller('admin'), run)).toMatchObject({
+    hidden: null,
+    isBarred: false,
+  })
+  expect((await sightOf(engine.context.db, engine.caller('viewer'), run)).hidden).not.toBeNull()
 })

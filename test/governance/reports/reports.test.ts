@@ -89,6 +89,13 @@ async function write(client: Client, rows: Rows): Promise<string> {
       for (const { user: user_id, decision } of votes)
         await insert(client, 'approval_votes', { approval_id, user_id, decision, at: row.at })
     }
+    // Questions of runs are no approvals, so they do not count.
+    for (const { n, workflow, at } of rows.runs) {
+      const about = { run_id: id('run', n), workflow_id: id('wf', workflow), labels: '{}', risk: '{}' }
+      const asked = { requested_by: 'usr_0', approver: 'admin', approvals_needed: 1, created_at: at }
+      const question = { id: id('ask', n), organization_id, kind: 'ask', status: 'pending', title: 'Go on?' }
+      await insert(client, 'approvals', { ...question, ...about, ...asked })
+    }
   }
   return `org_own${organizations}_0`
 }
