@@ -101,6 +101,7 @@ describe('the workflow of the call', () => {
     expect(await idsOf('/runs')).toEqual([])
     expect((await as('member', 'GET', `/runs/${run}`)).body).toMatchObject({
       ...{ workflow_name: 'Poll of rows', requested_by: account },
+      trigger: { id: made.id, name: 'rows', workflow_id: workflow },
       steps: [{ id: 'read', tool: 'memory_get' }],
     })
     const { owner } = await addOrganization(server.context)
