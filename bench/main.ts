@@ -19,6 +19,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
   tools: () => import('./tools.ts'),
+  triggers: () => import('./triggers.ts'),
   soak: () => import('./soak.ts'),
 }
 
