@@ -1,7 +1,16 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { peoplePath, providerPath } from '../../contract/pages.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import { Confirm, empty, Fields, labelled, Refused, Told, type Filled } from '../parts/form.tsx'
+import {
+  Confirm,
+  empty,
+  Fields,
+  labelled,
+  Refused,
+  Told,
+  type FieldOrSelect,
+  type Filled,
+} from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -220,7 +229,7 @@ function Registration({ kind, signIn }: { kind: Kind; signIn: SignIn }) {
   )
 }
 
-const oidcFields = (saved: Provider | null) => [
+const oidcFields = (saved: Provider | null): FieldOrSelect[] => [
   {
     name: 'issuer',
     most: 500,
@@ -235,15 +244,15 @@ const oidcFields = (saved: Provider | null) => [
   },
   {
     name: 'client_secret',
-    type: 'password' as const,
+    type: 'password',
     most: 2_000,
     ...(saved === null
       ? { help: 'It is stored sealed, and never shown again.' }
-      : { optional: true as const, help: 'Leave it empty to keep the present one.' }),
+      : { optional: true, help: 'Leave it empty to keep the present one.' }),
   },
 ]
 
-const samlFields = (saved: Provider | null) => [
+const samlFields = (saved: Provider | null): FieldOrSelect[] => [
   {
     name: 'issuer',
     label: 'Entity id of the provider',
@@ -273,7 +282,7 @@ const pairsOf = (map: Readonly<Record<string, string>> = {}): string =>
     .join('\n')
 
 /** Which role and which groups the people of the provider get. */
-const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
+const rightsFields = (kind: Kind, provider: SignIn['provider']): FieldOrSelect[] => [
   {
     name: 'default_role',
     options: [
@@ -281,14 +290,14 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
       ['viewer', 'Viewer: sees runs'],
       ['member', 'Member: starts runs'],
       ['admin', 'Admin: decides, writes rules'],
-    ] as const,
+    ],
     value: provider?.default_role ?? '',
   },
   {
     name: 'groups_claim',
     label: kind === 'oidc' ? labels.groups_claim : 'Attribute with the groups',
     most: 100,
-    optional: true as const,
+    optional: true,
     value: provider?.groups_claim ?? '',
     help: 'Usually groups. Leave it empty if groups give no roles.',
   },
@@ -296,7 +305,7 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
     name: 'role_map',
     rows: 4,
     most: 20_000,
-    optional: true as const,
+    optional: true,
     value: pairsOf(provider?.role_map),
     help: 'One group in each line: finance = member. Then each sign-in sets the role, and who loses all groups loses the membership.',
   },
@@ -304,7 +313,7 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
     name: 'group_map',
     rows: 3,
     most: 20_000,
-    optional: true as const,
+    optional: true,
     value: pairsOf(provider?.group_map),
     help: 'One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out.',
   },
@@ -314,7 +323,7 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']) => [
     options: [
       ['', 'Only when it says so in the sign-in'],
       ['true', 'Yes, always'],
-    ] as const,
+    ],
     value: provider?.checks_factor === true ? 'true' : '',
   },
 ]

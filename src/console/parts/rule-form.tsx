@@ -1,7 +1,7 @@
 import { effectWord } from '../../policy/explain.ts'
 import { seatsOf, type Seat } from '../../policy/seats.ts'
 import type { Form, PersonsVisit, RuleBody } from '../visit.ts'
-import { Checks, Field, problemsAt, Select, Wrong, type Filled } from './form.tsx'
+import { Checks, Field, Fields, problemsAt, Select, Wrong, type Filled } from './form.tsx'
 import { keptOf, rowsFor, seatsIn, valueOf } from './rule-fields.ts'
 import { Also } from './rule.tsx'
 import { capital } from './words.tsx'
@@ -84,22 +84,19 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
   const { rule, offered, filled } = props
   return (
     <>
-      <Field
-        name="name"
-        most={200}
-        value={rule?.name ?? ''}
-        help="People read it where a call waits, such as “confidential mails”."
+      <Fields
         filled={filled}
+        fields={[
+          {
+            name: 'name',
+            most: 200,
+            value: rule?.name ?? '',
+            help: 'People read it where a call waits, such as “confidential mails”.',
+          },
+          { name: 'description', rows: 2, most: 2_000, optional: true, value: rule?.description ?? '' },
+          { name: 'verdict', options: verdicts, value: rule?.verdict ?? 'require_approval' },
+        ]}
       />
-      <Field
-        name="description"
-        rows={2}
-        most={2_000}
-        optional
-        value={rule?.description ?? ''}
-        filled={filled}
-      />
-      <Select name="verdict" options={verdicts} value={rule?.verdict ?? 'require_approval'} filled={filled} />
       <fieldset class="checks stack">
         <legend>Which calls</legend>
         <p class="quiet small">A call must meet all that you give here.</p>
