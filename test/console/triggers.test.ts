@@ -104,6 +104,11 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('button', { name: 'Create the poll' }).click()
     await page.getByRole('heading', { level: 1, name }).waitFor()
     expect(await page.getByText('memory_get every 300 s').count()).toBe(1)
+    await page.locator('summary', { hasText: 'Change …' }).click()
+    expect(await page.getByLabel('Tool').inputValue()).toBe('memory_get')
+    await page.getByLabel('Seconds').fill('60')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('memory_get every 60 s').waitFor()
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     await page.getByRole('link', { name: 'Show the calls' }).click()
     await page.getByText('No run matches.').waitFor()
@@ -158,6 +163,13 @@ describe('the form changes only what is another one', () => {
     const before = await now(made)
     expect((await save(made, hourly)).status).toBe(303)
     expect(await now(made)).toEqual(before)
+    const list = '{{ output.value }}'
+    const poll = { tool: 'memory_get', params: { key: 'k' }, every_seconds: 60, list, id: '{{ item }}' }
+    const polls = await make({ poll })
+    const shown = await now(polls)
+    const fields = { ...poll, params: '{"key": "k"}', every_seconds: '60', order: '', first: 'skip' }
+    expect((await save(polls, fields)).status).toBe(303)
+    expect(await now(polls)).toEqual(shown)
   })
 
   test('so the answer of an owner stays, and another proof makes a new secret', async () => {

@@ -160,14 +160,10 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
         order,
         first = 'skip',
       } = trigger?.poll ?? {}
-      const all =
-        tool === undefined || tools.some(([name]) => name === tool)
-          ? tools
-          : [[tool, tool] as const, ...tools]
       return [
         {
           name: 'tool',
-          options: all,
+          options: withOwn(tools, tool),
           ...(tool === undefined ? {} : { value: tool }),
           help: 'Each call is governed.',
         },
@@ -218,6 +214,10 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
   },
 }
 
+/** One that is not offered any more must not become another one. */
+const withOwn = (offered: Options, own: string | undefined): Options =>
+  own === undefined || offered.some(([value]) => value === own) ? offered : [[own, own], ...offered]
+
 export const isKind = (kind: string | null): kind is TriggerKind =>
   kind !== null && Object.hasOwn(kinds, kind)
 
@@ -237,9 +237,6 @@ export function TriggerFields(props: {
   const { example, fields } = kinds[kind]
   const isOwner = hasRole(visit.person.organization?.role ?? null, 'owner')
   const own = trigger?.service_account
-  // One that is not offered any more must not become another one.
-  const all =
-    own === undefined || accounts.some(([id]) => id === own) ? accounts : [[own, own] as const, ...accounts]
   return (
     <>
       {trigger === null ? (
@@ -255,7 +252,7 @@ export function TriggerFields(props: {
           ...(workflows === undefined ? [] : [{ name: 'workflow', options: workflows }]),
           {
             name: 'service_account',
-            options: all,
+            options: withOwn(accounts, own),
             ...(own === undefined ? {} : { value: own }),
             help: 'Its runs act for it.',
           },
