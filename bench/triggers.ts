@@ -67,7 +67,11 @@ async function plant(context: Context): Promise<void> {
     },
   })
   const row = await db.selectFrom('triggers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-  const quota = { workflow_runs_per_hour: 600_000, queued_executions: 1_000_000, concurrent_executions: 25_000 }
+  const quota = {
+    workflow_runs_per_hour: 600_000,
+    queued_executions: 1_000_000,
+    concurrent_executions: 25_000,
+  }
   await pool.query(`update organizations set plan = 'enterprise', quota_overrides = $1`, [quota])
   await pool.query('delete from triggers')
   await pool.query(`delete from lanes where kind = 'trigger'`)
@@ -76,7 +80,11 @@ async function plant(context: Context): Promise<void> {
     const copies = Array.from({ length: 500 }, async (_, place) => {
       const own = newId('trigger')
       const next_due_at = new Date(from + ((planted + place) / schedules) * everySeconds * 1_000)
-      const sealed = await sealKept(context.sealer, { ...row, id: own }, { inputs: { at: '{{ due_at }}' }, secret: null })
+      const sealed = await sealKept(
+        context.sealer,
+        { ...row, id: own },
+        { inputs: { at: '{{ due_at }}' }, secret: null },
+      )
       return { ...row, ...sealed, id: own, next_due_at, settings: JSON.stringify(row.settings) }
     })
     await db
@@ -122,7 +130,9 @@ async function report({ pool }: Context, began: Date): Promise<void> {
             (select max(late) from f)::float8 as most`,
   )
   const found = rows[0] ?? {}
-  const isOnce = ['started', 'due_times', 'runs', 'all_runs'].every((name) => found[name] === found['firings'])
+  const isOnce = ['started', 'due_times', 'runs', 'all_runs'].every(
+    (name) => found[name] === found['firings'],
+  )
   const rate = (found['started'] ?? 0) / (found['seconds'] ?? 1)
   say(
     `  ${count(found['started'] ?? 0)} due times, ${rate.toFixed(0)} a second, each once: ${isOnce ? 'holds' : 'MISSED'} ${JSON.stringify(found)}`,

@@ -21,7 +21,6 @@ import {
 import type { Audience } from '../../policy/audience.ts'
 import type { HeldDetails } from '../../contract/messages.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import type { Earlier } from './earlier.ts'
 import type { EffectKey } from '../../contract/ids.ts'
 import { toolDestination, type Installation } from '../../governance/tools/connections.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
@@ -74,6 +73,23 @@ export interface DefinedCall {
 export interface Seen {
   readonly approvalId: string
   readonly sealed: Buffer
+}
+
+/** What the earlier runs of the chain have done (earlier.ts). */
+export interface Earlier {
+  /** The outcome that the step takes. */
+  readonly reused: Reused | null
+  /** The call with equal parameters that the chain has made, as `RUN/STEP/ITEM`. */
+  readonly repeats: string | null
+}
+
+export interface Reused {
+  /** The run that made the call. */
+  readonly from: string
+  readonly paramsHash: string
+  /** Null: the call had no output. */
+  readonly output: SealedText | null
+  readonly labels: readonly string[]
 }
 
 /** If `stopped` is set, no value was read: the call can only end. */

@@ -11,29 +11,13 @@ import { outputBinding } from '../../governance/sealing/bindings.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
 import { openKept, sealText } from '../../governance/sealing/sealer.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
-import type { DefinedCall } from './call.ts'
+import type { DefinedCall, Earlier, Reused } from './call.ts'
 
 /*
  * What the earlier runs of a chain have done (governance/runs/start/rerun.ts). A completed step is not made again if it
  * means the same: its definition is equal, and what it reads is. Dates and the id of the run may differ, so its values
  * are resolved once more as of the run that made it, and compared by their hash.
  */
-
-export interface Earlier {
-  /** The outcome that the step takes. */
-  readonly reused: Reused | null
-  /** The call with equal parameters that the chain has made, as `RUN/STEP/ITEM`. */
-  readonly repeats: string | null
-}
-
-export interface Reused {
-  /** The run that made the call. */
-  readonly from: string
-  readonly paramsHash: string
-  /** Null: the call had no output. */
-  readonly output: SealedText | null
-  readonly labels: readonly string[]
-}
 
 /** The reason of a call that no rule holds, and that an earlier run has made. */
 export const alreadyMade = 'already made'

@@ -9,8 +9,7 @@ import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { approvalsOver, storageOver } from '../../governance/limits/storage.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import type { Refused } from './call.ts'
-import type { Reused } from './earlier.ts'
+import type { Refused, Reused } from './call.ts'
 import { newEffect } from './effect.ts'
 import { runActor, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { ledgerKind } from './ledger-store.ts'
@@ -40,7 +39,7 @@ export interface ResolvedNoCall {
   readonly isUnread: boolean
   readonly problem: StepError | null
   readonly labels: Label[]
-  /** Of a step that waits or asks; null otherwise, and if its values were not read. */
+  /** For a step that waits or asks; null otherwise, and if its values were not read. */
   readonly valuesHash: string | null
   /** An earlier run of the chain has waited for the same, or has the answer. */
   readonly reused: Reused | null
