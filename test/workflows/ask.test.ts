@@ -24,7 +24,7 @@ const answer = (approvalId: string, given: Json, by: BootstrapName = 'member') =
   answerQuestion(stack.context, { caller: stack.caller(by), approvalId, answer: given })
 
 test('the run goes on when the person has answered, and takes one branch', async () => {
-  const runId = await start(ask(), ...branches)
+  const runId = await start(ask({ show: { order: 'the-shown-value' } }), ...branches)
   const id = await stack.held(runId)
   expect((await stack.readRun(runId))?.status).toBe('paused')
   const handle = stack.client.workflow.getHandle(runId)
@@ -44,6 +44,12 @@ test('the run goes on when the person has answered, and takes one branch', async
     decide: { answer: 'refuse', by: stack.caller('member').email },
   })
   await closed(stack, runId)
+  const history = JSON.stringify(await handle.fetchHistory()).replaceAll(
+    /"data":"([^"]+)"/g,
+    (_, data: string) => Buffer.from(data, 'base64').toString(),
+  )
+  expect(history).toContain('answer of decide')
+  expect(history).not.toMatch(/the-shown-value|"refuse"/)
   await replay(stack, runId)
 })
 
