@@ -34,6 +34,9 @@ comment on table triggers is 'what starts runs without a person: schedules, inco
 -- The run whose output has the item, or which failed. Null: of a schedule or webhook.
 alter table trigger_firings add column poll_run_id text references runs;
 
+-- The few lanes that have a turn: a process counts them before it takes others.
+create index lanes_leased on lanes (kind, leased_until) where leased_until is not null;
+
 -- Items that have a firing, or were there before the trigger.
 create table trigger_items (
   trigger_id text not null references triggers on delete cascade,
