@@ -1,9 +1,11 @@
-import { beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import type { PollSettings } from '../../../src/db/schema/triggers.ts'
 import { createServiceAccount } from '../../../src/governance/people/service-accounts.ts'
 import { changeQuota } from '../../../src/governance/limits/quota.ts'
 import { setMemory } from '../../../src/governance/tools/memory.ts'
+import { startRunner, type Runner } from '../../../src/governance/lanes/runner.ts'
+import { triggerSender } from '../../../src/governance/triggers/schedule.ts'
 import type { TriggerChange, TriggerInput } from '../../../src/governance/triggers/settings.ts'
 import { changeTrigger, createTrigger } from '../../../src/governance/triggers/triggers.ts'
 import { createWorkflow } from '../../../src/governance/workflows/workflows.ts'
@@ -18,6 +20,7 @@ let stack: Stack
 let account: string
 let workflowId: string
 let tests = 0
+let runner: Runner | undefined
 const key = () => `rows-${tests}`
 
 async function prepare(started: Stack): Promise<void> {
@@ -27,7 +30,10 @@ async function prepare(started: Stack): Promise<void> {
   const body = { name: 'w', description: '', definition: workflowDefinition.parse(oneInput) }
   workflowId = (await createWorkflow(context, caller('member'), body)).id
   await started.startWorker()
+  // Beside that of the worker, which looks every second only.
+  runner = startRunner(context, [triggerSender(context, async () => {})], 20)
 }
+afterAll(() => runner?.stop())
 useTestStack((started) => (stack = started), {}, prepare)
 beforeEach(() => {
   tests += 1
