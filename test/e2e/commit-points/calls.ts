@@ -64,29 +64,30 @@ export function aroundCalls(kills: Kills): void {
     },
   )
 
-  test.each(both('approval.answer'))(
-    '%s: the answer counts once, and the step after it runs once',
+  test.each(both('effect.decide', 'approval.answer'))(
+    '%s: a person is asked once, the answer counts once, and the step after it runs once',
     async (fault) => {
-      const { approver, member } = kills.home
+      const { approver, member, faults } = kills.home
       const key = `ask/${fault}`
       const to = { person: approver.bootstrap.users.approver.email }
       const steps = [
         { id: 'decide', ask: { to, title: 'Go on?', choices: ['yes', 'no'] } },
         { id: 'keep', tool: 'memory_set', params: { key, value: '{{decide.output.answer}}' } },
       ]
-      const runId = await member.execute(await member.createWorkflow(key, { steps }), {})
-      const asked = await approver.untilHeld(runId, 'step')
-      const send = () =>
-        approver.call<Approval>(
-          'POST',
-          `/approvals/${asked}/answer`,
-          { answer: 'yes' },
-          { key: randomUUID() },
-        )
-      let sent!: ReturnType<typeof send>
-      await kills.home.faults.at(fault, () => {
-        sent = send()
-      })
+      const workflow = await member.createWorkflow(key, { steps })
+      const start = () => member.execute(workflow, {}, { key: randomUUID() })
+      let started!: Promise<string>
+      if (fault.startsWith('effect.decide')) await faults.at(fault, () => void (started = start()))
+      else started = start()
+      const runId = await started
+      const id = await approver.untilHeld(runId, 'step')
+      expect((await approver.pending(runId)).map((each) => each.id)).toEqual([id])
+      const body = { answer: 'yes' }
+      const answer = () =>
+        approver.call<Approval>('POST', `/approvals/${id}/answer`, body, { key: randomUUID() })
+      let sent!: ReturnType<typeof answer>
+      if (fault.startsWith('approval.answer')) await faults.at(fault, () => void (sent = answer()))
+      else sent = answer()
       expect(await sent).toMatchObject({ status: 200, body: { status: 'answered', ask: { answer: 'yes' } } })
       await expectFinished(kills.home, runId, key, 0)
     },
