@@ -276,6 +276,9 @@ test('a run that goes on, an unknown outcome, another person and a full chain', 
   await expect(again(open, { caller: stack.caller('viewer') })).rejects.toMatchObject({
     code: 'insufficient_role',
   })
+  await stack.context.pool.query(`update runs set poll_of = 'trg_1' where id = $1`, [open])
+  await expect(again(open)).rejects.toThrow(/made again by its trigger/)
+  await stack.context.pool.query(`update runs set poll_of = null where id = $1`, [open])
   await expect(again(open, { from: ['nowhere'] })).rejects.toMatchObject({ code: 'validation_error' })
   const byAdmin = await again(open, { caller: stack.caller('admin'), inputs: { path: 'wait2' } })
   await expect(again(open)).rejects.toThrow(/was made from the same run and has not ended/)

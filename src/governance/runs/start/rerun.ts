@@ -48,6 +48,11 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
     .where('organization_id', '=', caller.organizationId)
     .executeTakeFirst()
   if (run === undefined) throw notFound('run', runId)
+  if (run.poll_of !== null)
+    throw new DomainError(
+      'bad_transition',
+      'the call of a poll is made again by its trigger: pause and resume it',
+    )
   if (run.requested_by !== caller.userId) requireRole(caller.role, 'admin')
   // The new run shows the values of this one to its requester.
   await requireValues(context.db, caller, runId)
