@@ -14,7 +14,7 @@ import { meRoutes } from './me.ts'
 import { memberRoutes } from './members.ts'
 import { memoryRoutes } from './memory.ts'
 import { policyRoutes } from './policies.ts'
-import { postPreview, runDetailRoutes, postExecute, runRoutes } from './runs.ts'
+import { postDraftPreview, postPreview, runDetailRoutes, postExecute, runRoutes } from './runs.ts'
 import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
 import { scimRoutes, signInRoutes } from './sign-in.ts'
 import { serviceAccountRoutes } from './service-accounts.ts'
@@ -24,6 +24,8 @@ import { webhookRoutes } from './webhooks.ts'
 import { registryRoutes, workflowRoutes } from './workflows.ts'
 
 const all = [
+  // Before `workflowRoutes`: otherwise `/workflows/preview` would mean a workflow with the id `preview`.
+  postDraftPreview,
   ...workflowRoutes,
   ...registryRoutes,
   postExecute,

@@ -46,6 +46,7 @@ import {
   receipt,
   resolveBody,
   stepCall,
+  draftBody,
   previewBody,
   rerunBody,
   versionChange,
@@ -376,6 +377,29 @@ const preview = named('AuthorizationPreview', {
   changed_since_your_last_run: versionChange.describe(
     'a version that another person saved and you have not run yet',
   ),
+})
+
+export const postDraftPreview = route({
+  key: 'POST /workflows/preview',
+  needs: { scope: 'workflows:read', role: 'member', subject: 'own' },
+  asks: true,
+  summary: 'Ask what would be decided for every step of a draft, without saving or running anything',
+  description: 'As `POST /workflows/{id}/authorization-preview`, for a workflow that does not exist yet.',
+  bodyLimit: inputsBodyLimit,
+  bodyValues: 40_000,
+  body: draftBody,
+  responses: { 200: preview },
+  async handle({ context, caller, body }) {
+    const request = {
+      caller,
+      workflowId: null,
+      inputs: body.inputs as JsonObject | undefined,
+      inputLabels: body.input_labels,
+      files: body.files,
+      definition: body.definition,
+    }
+    return ok(await previewRun(context, request))
+  },
 })
 
 export const postPreview = route({

@@ -18,9 +18,11 @@ import {
   readWorkflow,
   type WorkflowInput,
 } from '../../governance/workflows/workflows.ts'
+import { requireFlawless } from '../definition-mistakes.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import { inTable, type Inner } from '../subjects.ts'
 import {
+  anyJson,
   called,
   listOf,
   listQuery,
@@ -36,6 +38,7 @@ import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { versionNumber } from '../../governance/page.ts'
 import { nameField, textField, workflowSlug } from '../../policy/text.ts'
+import type { Json } from '../../policy/types.ts'
 import { filter, flag } from '../query.ts'
 import {
   approveTemplate,
@@ -251,6 +254,22 @@ export const workflowRoutes = [
     responses: { 201: workflow },
     handle: async ({ context, caller, body, once }) =>
       created(await actOnce(once, () => createWorkflow(context, caller, newWorkflow(body), once))),
+  }),
+  route({
+    key: 'POST /workflows/validate',
+    needs: { scope: 'workflows:write', role: 'member', subject: 'own' },
+    asks: true,
+    summary: 'Check a definition without saving it',
+    description:
+      '422 names all mistakes at once, of the shape and of the meaning; for YAML with line and column. Whether its tools work in the organization, a preview says.',
+    bodyValues,
+    takesYaml: true,
+    body: z.strictObject({ organization_id: z.string().optional(), definition: anyJson }),
+    responses: { 200: z.strictObject({ valid: z.literal(true) }) },
+    handle: ({ body }) => {
+      requireFlawless(body.definition as Json)
+      return Promise.resolve(ok({ valid: true } as const))
+    },
   }),
   route({
     key: 'GET /workflows',

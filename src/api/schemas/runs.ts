@@ -344,14 +344,24 @@ export const rerunBody = named('RerunRequest', {
     .describe('what you know, after you have looked, about calls of earlier runs whose outcome is unknown'),
 })
 
+const previewedInputs = {
+  inputs: z
+    .record(z.string(), anyJson)
+    .optional()
+    .describe('as for `execute`; inputs may be missing, and are then unknown'),
+  input_labels: inputLabels.optional(),
+  files: runFiles.optional(),
+}
+
+export const draftBody = named('DraftRequest', {
+  organization_id: z.string().optional(),
+  ...previewedInputs,
+  definition: workflowDefinition,
+})
+
 export const previewBody = z
   .strictObject({
-    inputs: z
-      .record(z.string(), anyJson)
-      .optional()
-      .describe('as for `execute`; inputs may be missing, and are then unknown'),
-    input_labels: inputLabels.optional(),
-    files: runFiles.optional(),
+    ...previewedInputs,
     version: z.int().min(1).max(1_000_000_000).optional(),
     definition: workflowDefinition.optional().describe('a definition that need not be saved'),
   })

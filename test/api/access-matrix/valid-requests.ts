@@ -214,6 +214,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /api-keys/{id}/confirm': about(200, anApiKey, {}),
 
   'POST /workflows': sends(201, () => ({ name: 'W', definition })),
+  'POST /workflows/validate': sends(200, () => ({ definition })),
+  'POST /workflows/preview': sends(200, () => ({ definition })),
   'GET /workflows': of(200),
   'GET /workflows/{id}': aboutWorkflow(200),
   'PUT /workflows/{id}': aboutWorkflow(200, {
@@ -239,7 +241,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /runs': of(200),
   'GET /runs/{id}': about(200, (world) => world.run()),
   'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
-  'POST /runs/{id}/rerun': about(202, (world) => world.endedRun(), {}),
+  'POST /runs/{id}/rerun': about(202, (world) => world.endedRun(world.sender), {}),
   'GET /executions': of(200),
   'GET /executions/{id}': about(200, (world) => world.run()),
   'POST /executions/{id}/cancel': about(200, (world) => world.run(world.sender), {}),

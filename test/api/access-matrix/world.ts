@@ -227,8 +227,8 @@ export class World {
     return row.id
   }
 
-  async endedRun(): Promise<string> {
-    const runId = await this.run()
+  async endedRun(by?: Person): Promise<string> {
+    const runId = await this.run(by)
     await finishRun(this.server.context, { runId, status: 'cancelled' })
     return runId
   }

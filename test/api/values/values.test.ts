@@ -167,6 +167,8 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'DELETE /api-keys/{id}': 'nothing',
   'POST /api-keys/{id}/confirm': 'sent',
   'POST /workflows': 'sent',
+  'POST /workflows/validate': 'nothing',
+  'POST /workflows/preview': 'sent',
   'GET /workflows': 'nothing',
   'GET /workflows/{id}': 'nothing',
   'PUT /workflows/{id}': 'sent',

@@ -108,23 +108,6 @@ describe('the slug names the workflow', () => {
   })
 })
 
-test('the worst texts are read in two seconds of processor time, also on a slow machine', () => {
-  const many = (piece: string) => piece.repeat(Math.floor(mostYaml / piece.length))
-  const names = Array.from({ length: 9_000 }, (_, n) => `k${n}: 1`)
-  const texts = [names.join('\n'), `{${names.join(',')}}`, `[${many(',').slice(1)}`, ...['[]', '?\n', '- |\n', '\n', '[', '{a: ', '"', '&a '].map(many)] // prettier-ignore
-  for (const text of texts) {
-    const read = () => {
-      try {
-        readYaml(Buffer.from(text.slice(0, mostYaml)))
-      } catch {
-        // Most of them are no YAML.
-      }
-    }
-    const milliseconds = Math.min(cpuMilliseconds(read), cpuMilliseconds(read))
-    expect([text.slice(0, 10), milliseconds < 2_000]).toEqual([text.slice(0, 10), true])
-  }
-})
-
 const steps = 'name: a\nsteps:\n'
 
 test.each<[string, string, number, string]>([
@@ -191,4 +174,73 @@ describe('the schema for editors', () => {
     const wrong = files.filter((name) => !isValid(parse(readFileSync(new URL(name, folder), 'utf8'))))
     expect([files.length > 5, wrong]).toEqual([true, []])
   })
+})
+
+describe('a draft', () => {
+  const send = (path: string, body: object) => server.call(key(), 'POST', `/workflows/${path}`, body)
+  const wrong = {
+    inputs: { a: { type: 'text' } },
+    steps: [
+      { id: 'one', tool: 'memory_get', params: { key: '{{nowhere.output.key}}' } },
+      { id: 'two', tool: 'memory_get', params: { key: 'k' }, retries: 3 },
+      { id: 'three', tool: 'memory_get', params: { key: '{{two.output.x}} {{input.a}}' } },
+      { id: 'four', tool: 'no_such_tool', params: {} },
+    ],
+  }
+
+  test('all mistakes of shape and meaning are named at once, and none about what is unsure', async () => {
+    const { status, body } = await send('validate', { definition: wrong })
+    expect([status, body.error.details.map(({ path }: { path: string }) => path)]).toEqual([
+      422,
+      [
+        'definition.inputs.a.type',
+        'definition.steps.1.retries',
+        'definition.steps.0.params.key',
+        'definition.steps.3.tool',
+      ],
+    ])
+  })
+
+  test('as YAML, with line and column; and nothing is saved', async () => {
+    const { status, body } = await sendYaml(
+      'POST',
+      '/workflows/validate',
+      'steps:\n  - {id: a, tool: nothing}\n',
+    )
+    expect([status, body.error?.details[0]?.message]).toEqual([
+      422,
+      expect.stringMatching(/^line 2, column \d+: /),
+    ])
+    const before = (await server.call(key(), 'GET', '/workflows')).body.data.length
+    expect(await sendYaml('POST', '/workflows/validate', weekly)).toMatchObject({
+      status: 200,
+      body: { valid: true },
+    })
+    const definition = parse(weekly) as { steps: object[] }
+    const draft = { inputs: { to: { type: 'string' } }, steps: definition.steps }
+    expect((await send('preview', { definition: draft })).body).toMatchObject({
+      verdict: 'allow',
+      executable: true,
+      unknown_inputs: ['to'],
+    })
+    expect((await server.call(key(), 'GET', '/workflows')).body.data).toHaveLength(before)
+  })
+})
+
+// The last one, because connections of the tests' client grow old meanwhile.
+test('the worst texts are read in two seconds of processor time, also on a slow machine', () => {
+  const many = (piece: string) => piece.repeat(Math.floor(mostYaml / piece.length))
+  const names = Array.from({ length: 9_000 }, (_, n) => `k${n}: 1`)
+  const texts = [names.join('\n'), `{${names.join(',')}}`, `[${many(',').slice(1)}`, ...['[]', '?\n', '- |\n', '\n', '[', '{a: ', '"', '&a '].map(many)] // prettier-ignore
+  for (const text of texts) {
+    const read = () => {
+      try {
+        readYaml(Buffer.from(text.slice(0, mostYaml)))
+      } catch {
+        // Most of them are no YAML.
+      }
+    }
+    const milliseconds = Math.min(cpuMilliseconds(read), cpuMilliseconds(read))
+    expect([text.slice(0, 10), milliseconds < 2_000]).toEqual([text.slice(0, 10), true])
+  }
 })

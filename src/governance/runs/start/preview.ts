@@ -23,7 +23,8 @@ import { viewSteps, type PreviewedStep } from './preview-steps.ts'
 
 export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
   readonly caller: Caller
-  readonly workflowId: string
+  /** Null: only `definition` is there. */
+  readonly workflowId: string | null
   /** If absent, nothing is known about the inputs. */
   readonly inputs?: InputsOfRequest['inputs'] | undefined
   /** The default is the current version. */
@@ -66,8 +67,8 @@ export interface RunApprovalPreview {
 /** Records nothing. Throws `not_found`, or `validation_error` for a bad definition or bad inputs. */
 export async function previewRun(context: ChangingRuns, request: PreviewRequest): Promise<Preview> {
   const { caller, inputs, workflowId } = request
-  const { current, changedIn } = await findVersion(context.db, request)
-  const { definition, rolesOf } = await versionOf(context, request, current)
+  const saved = workflowId === null ? null : await findVersion(context.db, { ...request, workflowId })
+  const { definition, rolesOf } = await versionOf(context, request, saved?.current ?? null)
   const wanted = {
     inputs: inputs ?? {},
     inputLabels: request.inputLabels,
@@ -111,7 +112,10 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned, definition)),
     unknown_inputs: areInputsComplete ? [] : unknown,
-    changed_since_your_last_run: await readChange(context.db, workflowId, changedIn, caller.userId),
+    changed_since_your_last_run:
+      workflowId === null || saved === null
+        ? null
+        : await readChange(context.db, workflowId, saved.changedIn, caller.userId),
   }
 }
 
@@ -123,11 +127,14 @@ const filesOf = (inputs: JsonObject): JsonObject =>
 async function versionOf(
   context: Parameters<typeof previewRun>[0],
   { caller, workflowId, version, definition }: PreviewRequest,
-  current: number,
+  current: number | null,
 ): Promise<Pick<FrozenVersion, 'definition' | 'rolesOf'>> {
-  if (definition === undefined) return readVersion(context, workflowId, version ?? current)
+  if (definition === undefined) return readVersion(context, workflowId ?? '', version ?? current ?? 0)
   requireSound(definition)
-  const origin = await originOf(context.db, workflowId, { current, definition })
+  const origin =
+    workflowId === null || current === null
+      ? null
+      : await originOf(context.db, workflowId, { current, definition })
   const by = { user_id: caller.userId, role: caller.role }
   return { definition, rolesOf: rolesOfSteps(definition, authorsOf(definition, by, origin)) }
 }
