@@ -30,7 +30,9 @@ export const auditEvents = {
       requested_by: text,
       trigger_id: text,
       rerun_of: text,
+      from: text,
       on_repeat: text,
+      unknown_outcomes: text,
     },
   },
   'workflow.refused': {

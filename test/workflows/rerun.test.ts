@@ -3,6 +3,7 @@ import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import { readReceipt } from '../../src/governance/runs/read/receipt.ts'
 import { rerun, type RerunRequest } from '../../src/governance/runs/start/rerun.ts'
+import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { answerQuestion } from '../../src/calls/runs/answer.ts'
 import { readDetail } from '../../src/governance/approvals/detail.ts'
 import { until } from '../stack/until.ts'
@@ -286,8 +287,115 @@ test('a run that goes on, an unknown outcome, another person and a full chain', 
   await stack.ended(byAdmin)
   await stack.context.pool.query(`update effects set state = 'unknown_outcome' where run_id = $1`, [open])
   await expect(again(open)).rejects.toThrow(/nobody knows whether the call `.*\/long\/-1` took effect/)
-  expect(await stack.ended(await again(open, { unknownHappened: false }))).toEqual({
+  await expect(again(open, { unknownHappened: false })).rejects.toMatchObject({ code: 'insufficient_role' })
+  const asAdmin = { caller: stack.caller('admin'), unknownHappened: false }
+  expect(await stack.ended(await again(open, asAdmin))).toEqual({
     run: 'completed',
     long: 'completed',
   })
+})
+
+const held = async (verdict: 'approve' | 'reject', runId: string, by: BootstrapName) =>
+  stack.vote(await stack.held(runId), by, verdict)
+
+test('nothing is taken over from a run of another person, unless it is the one that is made again', async () => {
+  await stack.settings({ run_values: 'participants' })
+  await stack.rules({
+    name: 'salaries',
+    verdict: 'require_approval',
+    tools: ['file_read'],
+    approver: 'owner',
+  })
+  const definition = { steps: [read('secret', 'salaries')] }
+  const first = await stack.run(definition)
+  await held('reject', first, 'owner')
+  await stack.ended(first)
+  const byOwner = await again(first, { caller: stack.caller('owner') })
+  await stack.settings({ allow_self_approval: true })
+  await held('approve', byOwner, 'owner')
+  expect(await stack.ended(byOwner)).toMatchObject({ secret: 'completed' })
+  await stack.settings({ allow_self_approval: false })
+  await expect(again(byOwner)).rejects.toMatchObject({ code: 'insufficient_role' })
+  const second = await again(first)
+  await held('reject', second, 'owner')
+  expect(await stack.ended(second)).toMatchObject({ run: 'rejected', secret: 'rejected' })
+  await stack.settings({ run_values: 'members' })
+})
+
+test('inputs of the earlier run are values: they refer to no run', async () => {
+  const other = await stack.run({ steps: [read('s', 'secret')] }, {}, 'owner')
+  await stack.ended(other)
+  const definition = {
+    inputs: { x: { type: 'object', default: { from_run: other, step: 's' } }, last: { type: 'string' } },
+    steps: [read('told', '{{ json(input.x) }}'), read('last', '{{input.last}}', { depends_on: ['told'] })],
+  }
+  const first = await stack.run(definition, { last: 'fail' })
+  await stack.ended(first)
+  const second = await again(first, { caller: stack.caller('owner'), inputs: { last: 'b' } })
+  await stack.ended(second)
+  expect((await stack.readRun(second))?.inputs?.['x']).toEqual({ from_run: other, step: 's' })
+})
+
+test.each<[string, object[], (first: string) => Promise<unknown>]>([
+  [
+    'computed values with the id of the run',
+    [
+      { id: 'words', compute: { text: 'of {{run.id}}' } },
+      mail('tell', { params: { to: '{{input.to}}', subject: 'a', text: '{{words.output.text}}' } }),
+    ],
+    async () => {},
+  ],
+  [
+    'items with the id of the run',
+    [
+      mail('tell', {
+        for_each: ['{{run.id}}'],
+        params: { to: '{{input.to}}', subject: 'b', text: '{{item}}' },
+      }),
+    ],
+    async () => {},
+  ],
+  [
+    'the comment of an approval',
+    [
+      { id: 'set', tool: 'memory_set', params: { key: 'k', value: 1 } },
+      mail('tell', { params: { to: '{{input.to}}', subject: 'c', text: '{{set.approval.comment}}' } }),
+    ],
+    async (first) => {
+      await stack.vote(await stack.held(first), 'admin', 'approve', 'go on')
+    },
+  ],
+])('a mail whose text comes from %s is sent once', async (_, steps, decide) => {
+  await stack.rules({ name: 'set', verdict: 'require_approval', tools: ['memory_set'] })
+  const to = `once${steps.length}${String(Math.random()).slice(2)}@b.test`
+  const definition = {
+    inputs: report.inputs,
+    steps: [...steps, read('last', '{{input.last}}', { depends_on: ['tell'] })],
+  }
+  const first = await stack.run(definition, { last: 'fail', to })
+  await decide(first)
+  await stack.ended(first)
+  expect(await stack.ended(await again(first, corrected))).toMatchObject({
+    run: 'completed',
+    tell: 'completed',
+  })
+  expect(sentTo(to)).toBe(1)
+})
+
+test('an answer that is taken over is untrusted, once the settings do not trust answers', async () => {
+  await stack.settings({ trust_answers: true })
+  const definition = {
+    inputs: { last: { type: 'string' } },
+    steps: [
+      { id: 'choose', ask: { to: 'requester', title: 'Which?', choices: ['left', 'right'] } },
+      read('last', '{{input.last}}', { depends_on: ['choose'] }),
+    ],
+  }
+  const first = await stack.run(definition, { last: 'fail' })
+  await answered(first, 'left')
+  await stack.ended(first)
+  await stack.settings({ trust_answers: false })
+  const second = await again(first, { inputs: { last: 'b' } })
+  await stack.ended(second)
+  expect((await stack.readRun(second))?.steps[0]?.labels).toEqual(['untrusted'])
 })

@@ -193,14 +193,14 @@ function holdCall(
   return { kind: 'waits', waitsFor: 'approval', approvalId: record.id, expiresAt: record.expires_at }
 }
 
-/** Whoever made the run again, or an admin. */
+/** Whoever made the run again, or an owner: an admin may not see what a group decided in an earlier run. */
 const whoRepeats = ({ tx, run }: LockedCall, op: ResolvedCall): Pick<Requirement, 'seats' | 'needed'> => ({
   seats: [
     {
       person: op.run.requesterEmail,
       id: run.requested_by,
       count: 1,
-      also: [{ role: 'admin', at: tx.now.toISOString() }],
+      also: [{ role: 'owner', at: tx.now.toISOString() }],
     },
   ],
   needed: 1,

@@ -11,6 +11,7 @@ import { outputBinding } from '../../governance/sealing/bindings.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
 import { openKept, sealText } from '../../governance/sealing/sealer.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
+import { nextTurn } from '../../shared/time-slices.ts'
 import type { DefinedCall, Earlier, Reused } from './call.ts'
 
 /*
@@ -53,9 +54,18 @@ async function findReused(
   { run, key, step }: DefinedCall,
   asked: EarlierAsked,
 ): Promise<Reused | null> {
-  const given = { ...ofChain(run), stepId: key.stepId, itemIndex: key.itemIndex, most: mostCompared }
+  const of = run.rerun?.of ?? run.id
+  const given = {
+    ...ofChain(run),
+    of,
+    requester: run.requestedBy,
+    stepId: key.stepId,
+    itemIndex: key.itemIndex,
+    most: mostCompared,
+  }
   const { rows } = await readCompletedBefore(given).execute(context.db)
   for (const { run_id, made_by, params_hash, output_labels } of rows) {
+    await nextTurn()
     const maker = await readRunSnapshot(context, made_by)
     const { definition } = await readVersion(context, maker.workflowId, maker.workflowVersion)
     const former = definition.steps.find(({ id }) => id === key.stepId)
@@ -101,8 +111,10 @@ async function findRepeated(
   const hashes = new Set([hashOrNull(asked, run.builtins)])
   if (references(asked.templates).some(({ kind }) => isBuiltin(kind))) {
     const { chain } = ofChain(run)
-    for (const { id } of (await readRunsOfChain(chain).execute(context.db)).rows)
+    for (const { id } of (await readRunsOfChain(chain).execute(context.db)).rows) {
+      await nextTurn()
       hashes.add(hashOrNull(asked, (await readRunSnapshot(context, id)).builtins))
+    }
   }
   const unknownHappened = run.rerun?.unknownHappened === true
   const given = {

@@ -39,9 +39,9 @@ export interface ResolvedNoCall {
   readonly isUnread: boolean
   readonly problem: StepError | null
   readonly labels: Label[]
-  /** For a step that waits or asks; null otherwise, and if its values were not read. */
+  /** Null if its values were not read. */
   readonly valuesHash: string | null
-  /** An earlier run of the chain has waited for the same, or has the answer. */
+  /** An earlier run of the chain has done the same. */
   readonly reused: Reused | null
   /** Null if the values were not read, or with a `problem`. */
   readonly does: Pause | { readonly output: SealedText } | Asked | null
@@ -77,7 +77,9 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
     does === null ? 0 : 'output' in does ? does.output.bytes : 'sealed' in does ? does.sealed.length : 0
   const bytes = rowBytes + valueBytes + (op.reused?.output?.bytes ?? 0)
   const isNew = known === undefined && run.cancel_requested_at === null
-  const over = isNew ? (storageOver(tx, bytes) ?? (asks(op) ? approvalsOver(tx) : null)) : null
+  const over = isNew
+    ? (storageOver(tx, bytes) ?? (asks(op) && op.reused === null ? approvalsOver(tx) : null))
+    : null
   if (over !== null) return waitForOrganizationLimit({ tx, ledger, run }, over)
   startRun({ tx, ledger, run })
   const fits = fitsRun(run, bytes)
@@ -105,7 +107,7 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
     if (!op.wanted) return end(step, 'skipped', 'its `when` does not hold')
     if (op.problem !== null) return end(step, 'failed', op.problem.message, op.problem.code)
     if (!fits) return end(step, 'failed', runTooLarge.message, runTooLarge.code)
-    if (known === undefined && op.reused !== null) return endAsBefore(step, op.reused)
+    if (known === undefined && op.reused !== null) return endAsBefore(step, op.reused, asks(op))
     if (does === null) throw new Error('the values of the step were not read')
     if ('question' in does) return askStep(step, op.key, does)
     if ('output' in does) {
@@ -125,8 +127,11 @@ function decideNoCall(tx: ChainTx, ledger: Ledger, op: ResolvedNoCall): Verdict 
   return heldUntil(effect.until)
 }
 
-const endAsBefore = (step: LockedCall, { output, labels }: Reused): Verdict =>
-  end(step, 'completed', '', 'completed', output ?? undefined, unionLabels(labels, step.effect.labels))
+/** With the labels that it had, and those that it would get now. */
+const endAsBefore = (step: LockedCall, { output, labels }: Reused, isAnswer: boolean): Verdict => {
+  const now = isAnswer ? answerLabels(step) : step.effect.labels
+  return end(step, 'completed', '', 'completed', output ?? undefined, unionLabels(labels, now))
+}
 
 const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): Verdict => ({
   go: false,

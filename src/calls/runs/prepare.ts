@@ -124,13 +124,12 @@ async function resolved(
   let wanted = true
   let problem: StepError | null = null
   let stored = noParams
-  let used: Scope | null = null
   let item: Pick<SealedParams, 'item'> = {}
   try {
     const scope = scopeOf(defined, named)
     if (scope.item !== undefined) item = { item: shownItem(scope.item) }
     wanted = isToRun(defined, scope)
-    if (wanted) stored = resolveParams(defined, (used = scope))
+    if (wanted) stored = resolveParams(defined, scope)
   } catch (error) {
     const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
     problem = { code, message: (error as Error).message }
@@ -141,8 +140,7 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
-  const earlier =
-    problem === null && used !== null ? await earlierOf(context, defined, tool, used) : nothingEarlier
+  const earlier = wanted && problem === null ? await earlierOf(context, defined, tool, named) : nothingEarlier
   // Parameters of a call that cannot run are not stored. Otherwise somebody could fill the disk with them.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, defined.key, {
@@ -163,11 +161,12 @@ const earlierOf = (
   context: UnsealingRuns,
   defined: DefinedCall,
   tool: ToolDeclaration,
-  scope: Scope,
+  named: Scope,
 ): Promise<Earlier> =>
   findEarlier(context, defined, {
     templates: templatesOf(defined),
-    hashUnder: (builtins) => paramsHashOf(tool, resolveParams(defined, { ...scope, builtins }).params),
+    hashUnder: (builtins) =>
+      paramsHashOf(tool, resolveParams(defined, scopeOf(defined, { ...named, builtins })).params),
     acts: tool.sideEffect === 'read' ? null : tool.name,
   })
 
@@ -228,10 +227,11 @@ export async function prepareNoCall(
       const scope = scopeOf(defined, named)
       if (!isToRun(defined, scope)) return { ...empty, wanted: false }
       const valuesUnder = (builtins: Builtins): JsonObject =>
-        resolve(valuesOf(defined.step), { ...scope, builtins }, mostParamText).value as JsonObject
+        resolve(valuesOf(defined.step), scopeOf(defined, { ...named, builtins }), mostParamText)
+          .value as JsonObject
       const hashUnder = (builtins: Builtins) => hashOf(valuesUnder(builtins))
       const asked = { templates: templatesOf(defined), hashUnder, acts: null }
-      return { values: valuesUnder(scope.builtins), asked }
+      return { values: valuesUnder(named.builtins), asked }
     } catch (error) {
       return failed('template_unresolved', error)
     }
@@ -242,18 +242,21 @@ export async function prepareNoCall(
     try {
       if (!('values' in value)) return value
       const { values, asked } = value
-      // Computed values are computed again.
-      const known =
-        run.as === 'compute'
-          ? {}
-          : { valuesHash: hashOf(values), reused: (await findEarlier(context, defined, asked)).reused }
+      const known = {
+        valuesHash: hashOf(values),
+        reused: (await findEarlier(context, defined, asked)).reused,
+      }
       if (run.as === 'pause')
         return { ...empty, ...known, does: { until: (now) => run.until(values, now, defined.run.timeZone) } }
       if (run.as === 'ask')
         return { ...empty, ...known, does: await prepareQuestion(context, defined, values) }
       const text = JSON.stringify(values)
       if (isTooLarge(text)) return failed('output_too_large', new Error(tooLarge))
-      return { ...empty, does: { output: await sealText(context.sealer, outputBinding(key), text) } }
+      return {
+        ...empty,
+        ...known,
+        does: { output: await sealText(context.sealer, outputBinding(key), text) },
+      }
     } finally {
       permit.release()
     }

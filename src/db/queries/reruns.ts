@@ -1,8 +1,20 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** The runs of a chain whose data is still there. `except` is the newest one, which asks. */
-const earlierRuns = (chain: string, except: string): RawBuilder<unknown> => sql`
-  (select id from runs where (id = ${chain} or chain = ${chain}) and id <> ${except} and data_removed_at is null)`
+/**
+ * The runs of a chain whose values the requester of the newest one sees: their own, and the one from which it was made,
+ * which was checked when it was accepted.
+ */
+const seenRuns = ({ chain, except, of, requester }: Seen): RawBuilder<unknown> => sql`
+  (select id from runs where (id = ${chain} or chain = ${chain}) and id <> ${except} and data_removed_at is null
+     and (id = ${of} or requested_by = ${requester}))`
+
+interface Seen {
+  readonly chain: string
+  /** The run that asks. */
+  readonly except: string
+  readonly of: string
+  readonly requester: string
+}
 
 export const readRunsOfChain = (chain: string): RawBuilder<{ readonly id: string }> => sql`
   select id from runs where id = ${chain} or chain = ${chain}`
@@ -16,15 +28,11 @@ export interface EndedCall {
 }
 
 /** Completed calls of this step and item in earlier runs, the newest first. */
-export const readCompletedBefore = (given: {
-  readonly chain: string
-  readonly except: string
-  readonly stepId: string
-  readonly itemIndex: number
-  readonly most: number
-}): RawBuilder<EndedCall> => sql`
+export const readCompletedBefore = (
+  given: Seen & { readonly stepId: string; readonly itemIndex: number; readonly most: number },
+): RawBuilder<EndedCall> => sql`
   select run_id, coalesce(reused_from, run_id) as made_by, params_hash, output_labels from effects
-  where run_id in ${earlierRuns(given.chain, given.except)} and step_id = ${given.stepId}
+  where run_id in ${seenRuns(given)} and step_id = ${given.stepId}
     and item_index = ${given.itemIndex} and state = 'completed' and params_hash is not null
   order by finished_at desc limit ${given.most}`
 
@@ -49,9 +57,14 @@ export const readOpenInChain = (
   readonly open_run: string | null
   readonly unknown: { readonly run_id: string; readonly step_id: string; readonly item_index: number } | null
   readonly runs: number
+  readonly unknown_calls: number
+  /** The ids of groups that see the values of all of them. */
+  readonly readers: readonly string[]
 }> => sql`
-  with own as (select id, finished_at from runs where id = ${chain} or chain = ${chain})
+  with own as (select id, finished_at, readers from runs where id = ${chain} or chain = ${chain})
   select (select id from own where finished_at is null limit 1) as open_run,
     (select json_build_object('run_id', e.run_id, 'step_id', e.step_id, 'item_index', e.item_index)
      from effects e join own on own.id = e.run_id where e.state = 'unknown_outcome' order by e.run_id desc, e.step_id limit 1) as unknown,
-    (select count(*)::int from own) as runs`
+    (select count(*)::int from effects e join own on own.id = e.run_id where e.state = 'unknown_outcome') as unknown_calls,
+    (select count(*)::int from own) as runs,
+    array(select r from own, unnest(own.readers) as r group by r having count(*) = (select count(*) from own)) as readers`

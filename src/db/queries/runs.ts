@@ -43,7 +43,9 @@ export const readStepStates = (
   from run_steps s
   left join lateral (
     select id, status from approvals
-    where run_id = s.run_id and step_id = s.step_id and item_index is null and superseded_by is null and kind <> 'ask'
+    -- A step that was taken over has the approval of the call that was made.
+    where run_id = coalesce((select e.reused_from from effects e where e.run_id = s.run_id and e.step_id = s.step_id
+                             and e.item_index = -1), s.run_id) and step_id = s.step_id and item_index is null and superseded_by is null and kind <> 'ask'
     order by created_at desc, id desc limit 1
   ) a on true
   left join lateral (

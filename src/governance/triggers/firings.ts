@@ -155,7 +155,7 @@ export function waitForThaw({ policy }: ChainTx): void {
   if (policy.frozen !== null) throw new StillWaits('the organization is frozen')
 }
 
-/** Throws StillWaits only for a poll. */
+/** Throws StillWaits if it must be tried again later: for a poll over a quota, and if the trigger was changed. */
 export async function startFiring(
   context: ChangingRuns,
   row: TriggerRow,
@@ -172,6 +172,7 @@ export async function startFiring(
         .executeTakeFirst()
       if (now?.run_id) return now.run_id
       if (now?.state !== 'waiting') throw new DomainError('conflict', 'the firing has ended')
+      if (await hasChanged(tx.trx, row)) throw changedMeanwhile()
       if (row.kind === 'poll') waitForThaw(tx)
       return null
     },
@@ -192,8 +193,18 @@ export async function startFiring(
     // The turn fails, and the next one tries again.
     if (!(error instanceof DomainError) || error.code === 'unavailable') throw error
     if (waits(error)) throw new StillWaits(error.message)
+    // What was refused may be about the trigger as it was.
+    if (await hasChanged(context.db, row)) throw changedMeanwhile()
     await settleFiring(context, row, waiting, 'failed', whyNot(error))
   }
+}
+
+/** Since its turn began. The rest starts in the next turn, as the trigger is then. */
+const changedMeanwhile = (): StillWaits => new StillWaits('the trigger was changed')
+
+async function hasChanged(db: Db, { id, updated_at: known }: TriggerRow): Promise<boolean> {
+  const now = await db.selectFrom('triggers').select('updated_at').where('id', '=', id).executeTakeFirst()
+  return now?.updated_at.getTime() !== known.getTime()
 }
 
 export const settleFiring = (

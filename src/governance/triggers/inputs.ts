@@ -1,8 +1,15 @@
 import { isObject, type Issue } from '../../contract/json.ts'
+import { Budget } from '../../policy/budget.ts'
 import { builtinsOf } from '../../policy/builtins.ts'
 import { operatorHint, type Roots } from '../../policy/reference.ts'
 import { templates } from '../../policy/template-syntax.ts'
-import { resolve, TemplateError, type Scope } from '../../policy/templates.ts'
+import {
+  expressionBudget,
+  mostResolvedText,
+  resolve,
+  TemplateError,
+  type Scope,
+} from '../../policy/templates.ts'
 import { unionLabels, type Json, type JsonObject, type Label } from '../../policy/types.ts'
 import { DomainError } from '../errors.ts'
 import type { TriggerRow } from './trigger-view.ts'
@@ -57,13 +64,15 @@ export const arrivalScope = (arrived: JsonObject, names: Roots): Scope => ({
   builtins,
 })
 
-/** Throws `validation_error`. The messages contain no value. */
+/** All inputs share one budget. Throws `validation_error`. The messages contain no value. */
 export function inputsFor(kind: TriggerRow['kind'], inputs: JsonObject, arrived: JsonObject): JsonObject {
   const issues: Issue[] = []
   const scope = arrivalScope(arrived, roots[kind])
+  const budget = new Budget(expressionBudget)
   const found = Object.entries(inputs).map(([name, value]) => {
+    if (budget.isUsedUp) return [name, null] as const
     try {
-      const { value: resolved } = resolve(value, scope)
+      const { value: resolved } = resolve(value, scope, mostResolvedText, budget)
       if (refersToRun(resolved)) issues.push({ path: `inputs.${name}`, message: noReference })
       return [name, resolved] as const
     } catch (error) {

@@ -13,6 +13,7 @@ import {
   pauseFailing,
   settleFiring,
   startFiring,
+  StillWaits,
   tellPaused,
   type FiringRow,
 } from './firings.ts'
@@ -160,7 +161,12 @@ async function startWaiting(context: ChangingRuns, row: ScheduleRow, signal: Abo
       await pauseFailing(context, row)
       return false
     }
-    await startFiring(context, row, firing, { values: { due_at: (firing.due_at as Date).toISOString() } })
+    try {
+      await startFiring(context, row, firing, { values: { due_at: (firing.due_at as Date).toISOString() } })
+    } catch (error) {
+      if (error instanceof StillWaits) return true
+      throw error
+    }
   }
   return false
 }

@@ -61,6 +61,7 @@ describe('over `storage_mb` every route', () => {
     'POST /workflow-registry/{id}/approve-template',
     'POST /workflow-registry/{id}/use',
     'POST /workflows/{id}/execute',
+    'POST /runs/{id}/rerun',
     'POST /organizations/{id}/rules',
     'POST /organizations/{id}/label-rules',
     'POST /organizations/{id}/tool-policies',

@@ -130,7 +130,8 @@ async function acceptUnderLock(
   request: Prepared,
   now: () => Promise<PresentCaller>,
 ): Promise<DomainError | null> {
-  if (request.madeAgain !== undefined) await requireEndedChain(tx, request.madeAgain)
+  const { madeAgain } = request
+  const readers = madeAgain === undefined ? null : await requireEndedChain(tx, madeAgain)
   const capacity = await runCapacity(tx)
   const { role, isConfirmed } = await now()
   if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
@@ -174,7 +175,7 @@ async function acceptUnderLock(
     return overQuota(tx, request, capacity.queueIsFull, risk)
   const tooManyWait = needsApproval ? approvalsOver(tx) : null
   if (tooManyWait !== null) return overQuota(tx, request, tooManyWait, risk)
-  insertRun(tx, request, gate, slot)
+  insertRun(tx, request, { gate, slot, readers })
   tx.event(
     request.runId,
     'run.queued',
@@ -195,9 +196,7 @@ async function acceptUnderLock(
       risk: risk.level,
       risk_reasons: [...risk.reasons],
       ...triggerOf(request.caller),
-      ...(request.madeAgain === undefined
-        ? {}
-        : { rerun_of: request.madeAgain.of, on_repeat: request.madeAgain.onRepeat }),
+      ...(request.madeAgain === undefined ? {} : rerunFields(request.madeAgain)),
     },
   })
   await noteUse(tx, request.files ?? [])
@@ -205,9 +204,23 @@ async function acceptUnderLock(
   return null
 }
 
+const rerunFields = ({ of, from, onRepeat, unknownHappened }: MadeAgain) => ({
+  rerun_of: of,
+  from: typeof from === 'string' ? from : from.join(', ').slice(0, 1_000),
+  on_repeat: onRepeat,
+  ...(unknownHappened === null ? {} : { unknown_outcomes: unknownHappened ? 'happened' : 'did_not_happen' }),
+})
+
 const triggerOf = ({ trigger }: Caller) => (trigger === undefined ? {} : { trigger_id: trigger.id })
 
-function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued' | 'taken' | null): void {
+interface Inserted {
+  readonly gate: RunGate
+  readonly slot: 'queued' | 'taken' | null
+  /** Of all earlier runs, whose values this one may take. Null: there are none. */
+  readonly readers: readonly string[] | null
+}
+
+function insertRun(tx: ChainTx, request: Prepared, { gate, slot, readers }: Inserted): void {
   const { trx } = tx
   const row = trx.insertInto('runs').values({
     id: request.runId,
@@ -225,7 +238,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     requested_by: request.caller.userId,
     requester_email: request.caller.email,
     authors: authorIds(request),
-    readers: readersOf(tx, request.frozen),
+    readers: readersOf(tx, request.frozen).filter((each) => readers?.includes(each) !== false),
     changed_in_version: request.changedIn,
     api_key_id: request.caller.keyId,
     request_id: request.caller.requestId ?? null,
@@ -265,11 +278,12 @@ const readersOf = ({ policy }: ChainTx, { definition: { readers = [] } }: Frozen
   readers.flatMap((name) => policy.groups.get(name) ?? [])
 
 /** Who made the key of a service account or armed a trigger counts too: they could start what they may not decide. */
-const authorIds = ({ frozen, caller: { keyMadeBy, trigger } }: Prepared): string[] => [
+const authorIds = ({ frozen, madeAgain, caller: { keyMadeBy, trigger } }: Prepared): string[] => [
   ...new Set([
     ...frozen.authors.map(({ user_id }) => user_id),
     ...(typeof keyMadeBy === 'string' ? [keyMadeBy] : []),
     ...(trigger?.armedBy ?? []),
+    ...(madeAgain?.authors ?? []),
   ]),
 ]
 

@@ -8,18 +8,24 @@ import { DomainError } from '../../errors.ts'
 export interface MadeAgain {
   readonly of: string
   readonly chain: string
+  readonly from: 'failed' | 'start' | readonly string[]
   readonly anew: readonly string[]
+  /** Of the run from which it is made: they do not decide what the new one asks for either. */
+  readonly authors: readonly string[]
   readonly onRepeat: OnRepeat
   readonly unknownHappened: boolean | null
 }
 
 /** Each run of a chain is read when a step looks for what was done. */
-export const mostRunsOfChain = 100
+export const mostRunsOfChain = 20
 
-/** Call it under the lock. Throws `bad_transition`. */
-export async function requireEndedChain(tx: ChainTx, { chain, unknownHappened }: MadeAgain): Promise<void> {
+/** Call it under the lock. Returns the ids of groups that see the values of all runs. Throws `bad_transition`. */
+export async function requireEndedChain(
+  tx: ChainTx,
+  { chain, unknownHappened }: MadeAgain,
+): Promise<readonly string[]> {
   const [found] = await tx.send(readOpenInChain(chain))
-  if (found === undefined) return
+  if (found === undefined) return []
   if (found.open_run !== null)
     throw new DomainError(
       'bad_transition',
@@ -30,9 +36,12 @@ export async function requireEndedChain(tx: ChainTx, { chain, unknownHappened }:
       'bad_transition',
       `the run was made again ${mostRunsOfChain - 1} times already: start the workflow anew`,
     )
-  if (found.unknown !== null && unknownHappened === null)
+  if (found.unknown !== null && unknownHappened === null) {
+    const others = found.unknown_calls > 1 ? ` and ${found.unknown_calls - 1} more` : ''
     throw new DomainError(
       'bad_transition',
-      `nobody knows whether the call \`${callId(found.unknown)}\` took effect: look for it at the service, then say \`"unknown_outcomes": "happened"\` or \`"did_not_happen"\``,
+      `nobody knows whether the call \`${callId(found.unknown)}\`${others} took effect: look for it at the service, then say \`"unknown_outcomes": "happened"\`, or as an admin \`"did_not_happen"\``,
     )
+  }
+  return found.readers
 }

@@ -45,6 +45,8 @@ export interface GivenInputs {
 export interface InputsOfRequest {
   /** A value such as `{"from_run": "run_…", "step": "read"}` refers to the output of a step of an earlier run. */
   readonly inputs: JsonObject
+  /** Those of an earlier run, which `inputs` replace. They are values, and refer to nothing. */
+  readonly former?: JsonObject | undefined
   readonly inputLabels?: Readonly<Record<string, readonly Label[]>> | undefined
   /** Ids of uploaded files. */
   readonly files?: readonly string[] | undefined
@@ -86,7 +88,11 @@ export async function givenInputs(
   refuse(unknown)
   const referred = await follow(context, caller, references)
   const values = [...referred].map(([name, { value }]) => [name, value] as const)
-  const checked = checkInputs(definition, { ...request.inputs, ...Object.fromEntries(values) }, { mayLack })
+  const checked = checkInputs(
+    definition,
+    { ...request.former, ...request.inputs, ...Object.fromEntries(values) },
+    { mayLack },
+  )
   if (!('inputs' in checked)) refuse(checked)
   const { inputs: declared, areComplete } = checked as CheckedInputs
   const files = await readRunFiles(context, caller.organizationId, request.files ?? [])

@@ -54,6 +54,8 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
       'the call of a poll is made again by its trigger: pause and resume it',
     )
   if (run.requested_by !== caller.userId) requireRole(caller.role, 'admin')
+  // Without a look at the service, a call must not be made a second time.
+  if (request.unknownHappened === false) requireRole(caller.role, 'admin')
   // The new run shows the values of this one to its requester.
   await requireValues(context.db, caller, runId)
   if (!runEnded(run.status))
@@ -71,7 +73,9 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
   const madeAgain: MadeAgain = {
     of: runId,
     chain: run.chain ?? runId,
+    from: request.from,
     anew: stepsAnew(definition, request.from),
+    authors: run.authors,
     onRepeat: request.onRepeat,
     unknownHappened: request.unknownHappened,
   }
@@ -80,7 +84,8 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
     workflowId: run.workflow_id,
     version,
     timeZone: run.time_zone,
-    inputs: { ...declaredOf(definition, former), ...request.inputs },
+    former: declaredOf(definition, former),
+    inputs: request.inputs,
     // Also for an input that is replaced: a value that is typed again must not lose what it carries.
     inputLabels: Object.fromEntries(
       Object.entries(declaredOf(definition, run.input_labels)).map(([name, labels]) => [

@@ -32,6 +32,7 @@ export interface RunSnapshot {
 
 /** The run was made again from an earlier one. */
 export interface Rerun {
+  readonly of: string
   /** The first run of the chain. */
   readonly chain: string
   /** Ids of steps that take no outcome of an earlier run. */
@@ -101,6 +102,7 @@ export async function readRunSnapshot(
       'input_labels',
       'time_zone',
       'runs.created_at',
+      'rerun_of',
       'chain',
       'steps_anew',
       'unknown_happened',
@@ -133,6 +135,7 @@ export async function readRunSnapshot(
       row.chain === null
         ? null
         : {
+            of: row.rerun_of ?? row.chain,
             chain: row.chain,
             anew: new Set(row.steps_anew),
             unknownHappened: row.unknown_happened === true,
