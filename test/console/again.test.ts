@@ -66,6 +66,14 @@ test('a wrong field is named, and one tap or two make one run, which both pages 
     inputs: { path: 'reports/q3.md', days: 4, text: 'x'.repeat(5_000) },
   })
   expect(await home.main(`/console/runs/${made}`, 'member')).toContain(`/console/runs/${run}`)
+  await home.call('member', 'POST', `/runs/${made}/cancel`, {})
+  const emptied = await send({ 'inputs.path': 'reports/q4.md', 'inputs.days': '' })
+  const { body: third } = await home.call(
+    'member',
+    'GET',
+    `/runs/${emptied.headers.get('location')?.split('/').at(-1)}`,
+  )
+  expect(third.inputs).toEqual({ path: 'reports/q4.md', text: 'x'.repeat(5_000) })
   const refused = await send(fields)
   expect([refused.status, plain(await refused.text())]).toEqual([
     409,

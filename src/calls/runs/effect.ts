@@ -411,8 +411,11 @@ export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectR
 /** If `fits` is false, the run has no storage left for the parameters, so they are not stored. */
 function addEffect(locked: LockedRun, op: ResolvedCall, fits: boolean): EffectRecord {
   const { tx, ledger } = locked
-  if (fits) countStoredBytes(locked, op.sealed.length + sourceBytes(op.labelSources))
-  if (fits) tx.expects({ bytes: op.sealed.length })
+  // A call that is taken over was made with the parameters of the earlier run.
+  const sealed = fits && op.earlier.reused === null ? op.sealed : null
+  const bytes = sealed?.length ?? 0
+  if (fits) countStoredBytes(locked, bytes + sourceBytes(op.labelSources))
+  if (fits) tx.expects({ bytes })
   return ledger.addEffect({
     ...newEffect(op.key),
     tool: op.tool.name,
@@ -422,6 +425,6 @@ function addEffect(locked: LockedRun, op: ResolvedCall, fits: boolean): EffectRe
     repeats: op.earlier.repeats,
     labels: op.labels,
     label_sources: op.labelSources,
-    sealed: fits ? op.sealed : null,
+    sealed,
   })
 }

@@ -119,6 +119,7 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
           <Select
             name="from"
             options={choices.from}
+            value={run.status === 'completed' ? 'start' : 'failed'}
             filled={filled}
             help="From what failed: a step that was completed is taken over with its output, if it and what it reads are the same."
           />
@@ -158,18 +159,36 @@ const chosen = <Value extends string>(
   options: readonly (readonly [Value, string])[],
 ): Value | undefined => options.map(([value]) => value).find((value) => value === form.get(name))
 
+const textIn = (form: Form, name: string): string =>
+  (form.get(`${at}.${name}`) ?? '').replaceAll('\r\n', '\n').trim()
+
+/** What stays as it is is not sent: it is a value of the earlier run, and no text of this form. */
+const changedIn = ({ inputs, given }: Found, form: Form): Form =>
+  new URLSearchParams(
+    Object.keys(inputs)
+      .filter((name) => textIn(form, name) !== textIn(given, name))
+      .map((name) => [`${at}.${name}`, form.get(`${at}.${name}`) ?? '']),
+  )
+
+const isEmptied = ({ given }: Found, form: Form, name: string): boolean =>
+  textIn(form, name) === '' && textIn(given, name) !== ''
+
 /** `POST /console/runs/{id}/again` */
 export async function runAgain(visit: PersonsVisit, form: Form): Promise<Shown> {
   const found = await find(visit)
   if (!('run' in found)) return found
   const { run, inputs } = found
-  const read = readFields(inputs, form, { at, refused: 'Nothing was started. Change this:' })
+  const emptied = Object.keys(inputs).filter((name) => isEmptied(found, form, name))
+  const read = readFields(inputs, changedIn(found, form), {
+    at,
+    refused: 'Nothing was started. Change this:',
+  })
   if ('problem' in read) return againPage(visit, { form, problem: read.problem })
   const unknown = chosen(form, 'unknown_outcomes', choices.unknown_outcomes) || undefined
   const started = await visit.api.call('POST /runs/{id}/rerun', {
     params: { id: run.id },
     body: {
-      inputs: read.values,
+      inputs: { ...read.values, ...Object.fromEntries(emptied.map((name) => [name, null])) },
       from: chosen(form, 'from', choices.from) ?? 'failed',
       version: form.get('version') === 'latest' ? 'latest' : 'same',
       on_repeat: chosen(form, 'on_repeat', choices.on_repeat) ?? 'hold',

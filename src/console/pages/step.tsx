@@ -1,5 +1,5 @@
 import { shownWhat } from '../../steps/index.ts'
-import { runFields, After, GoesOn, type RunShown } from '../parts/steps.tsx'
+import { runFields, After, Earlier, GoesOn, type RunShown } from '../parts/steps.tsx'
 import { type PersonsVisit, type Shown, type Result, type StepView, type CallsView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded } from '../../contract/status.ts'
@@ -85,6 +85,7 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               </code>
               <After step={step} />
               <GoesOn step={step} now={visit.now} />
+              <Earlier step={step} />
               {step.kind === 'ask' && step.approval_ids[0] !== undefined && step.items === null ? (
                 <a href={`/console/approvals/${step.approval_ids[0]}`}>Its question</a>
               ) : null}
@@ -99,7 +100,8 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
           )}
           {/* A wait has no output. Of a step without a tool, only items are worth a list. */}
           {step.kind === 'wait' ? null : <Output run={run} step={step} output={output} />}
-          {step.kind !== 'tool' && step.items === null ? null : (
+          {/* A step that was taken over has made no call. */}
+          {(step.kind !== 'tool' || step.reused_from !== null) && step.items === null ? null : (
             <Calls
               kind={step.kind}
               calls={calls}

@@ -36,7 +36,7 @@ export function Receipts({ receipt, path, visit, words, organizationId }: Receip
         )}
         {'decisions' in receipt && list.length === 0 && ofRun.length === 0 ? (
           <p class="quiet">
-            {chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.'}
+            {chosen['receipts'] === undefined ? 'No call was decided.' : 'There are no more.'}
           </p>
         ) : null}
         {ofRun.map((approval) => (

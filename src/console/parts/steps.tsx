@@ -116,7 +116,7 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
 }
 
 /** What an earlier run had done of the step. */
-function Earlier({ step: { reused_from: from, repeats } }: { readonly step: StepView }) {
+export function Earlier({ step: { reused_from: from, repeats } }: { readonly step: StepView }) {
   const run = from ?? repeats?.split('/', 1)[0]
   if (run === undefined) return null
   return (
