@@ -332,3 +332,32 @@ describe('a change', () => {
     expect((await firingsOf(id)).at(-1)).toMatchObject({ state: 'skipped', delivery_id: null })
   })
 })
+
+test('a poll that is changed while its items start starts the rest as it is then', async () => {
+  await store(rows(...Array.from({ length: 60 }, (_, place) => place)))
+  const owner = stack.caller('owner')
+  const { id } = await createTrigger(stack.context, owner, workflowId, {
+    name: 't',
+    service_account: account,
+    version: 'latest',
+    untrusted: false,
+    inputs: { text: '{{ item.text }}' },
+    poll: {
+      tool: 'memory_get',
+      params: { key: key() },
+      every_seconds: 3_600,
+      order: null,
+      list: '{{ output.value }}',
+      id: '{{ item.id }}',
+      first: 'all',
+    },
+  })
+  const started = async () => (await firingsOf(id)).filter(({ run_id }) => run_id !== null).length
+  await until('some have started', async () => (await started()) > 0)
+  await changeTrigger(stack.context, owner, id, { untrusted: true, inputs: { text: 'new' } })
+  const before = await started()
+  await polled(id)
+  const late = (await textsOf(id)).slice(before)
+  expect(late.length).toBeGreaterThan(0)
+  expect(new Set(late)).toEqual(new Set(['new']))
+})
