@@ -26,8 +26,7 @@ export function requireFlawless(document: Json): DefinitionDocument {
   )
 }
 
-const meaning = ({ $schema: _, ...definition }: DefinitionDocument): Issue[] =>
-  checkDefinition(definition, { get: getTool })
+const meaning = (document: DefinitionDocument): Issue[] => checkDefinition(document, { get: getTool })
 
 /** Parts with a wrong shape are replaced by parts that say nothing wrong, and what would be said of these is left out. */
 function meaningBeside(document: Json, wrong: readonly Issue[]): Issue[] {

@@ -287,7 +287,12 @@ describe.each(keys)('%s', (key) => {
 test('what can answer that a change waits declares the event of that', () => {
   const waiting = keys.filter(mayWait)
   expect(waiting.length).toBeGreaterThan(10)
-  const asking = ['POST /workflows/{id}/execute', 'POST /runs/{id}/rerun', 'POST /authorize', 'POST /hooks/claude-code']
+  const asking = [
+    'POST /workflows/{id}/execute',
+    'POST /runs/{id}/rerun',
+    'POST /authorize',
+    'POST /hooks/claude-code',
+  ]
   const declaring = keys.filter((key) => routeOf(key).audit?.includes('approval.requested') === true)
   expect(declaring.filter((key) => !asking.includes(key)).toSorted()).toEqual(waiting.toSorted())
 })

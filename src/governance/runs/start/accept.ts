@@ -216,7 +216,7 @@ const triggerOf = ({ trigger }: Caller) => (trigger === undefined ? {} : { trigg
 interface Inserted {
   readonly gate: RunGate
   readonly slot: 'queued' | 'taken' | null
-  /** Of all earlier runs, whose values this one may take. Null: there are none. */
+  /** The groups that read all earlier runs, whose values this one may take. Null: there are none. */
   readonly readers: readonly string[] | null
 }
 

@@ -10,7 +10,7 @@ export interface MadeAgain {
   readonly chain: string
   readonly from: 'failed' | 'start' | readonly string[]
   readonly anew: readonly string[]
-  /** Of the run from which it is made: they do not decide what the new one asks for either. */
+  /** The authors of the run from which it is made: they do not decide what the new one asks for either. */
   readonly authors: readonly string[]
   readonly onRepeat: OnRepeat
   readonly unknownHappened: boolean | null
