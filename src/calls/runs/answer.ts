@@ -71,7 +71,7 @@ async function answerNow(call: LockedCall, given: Answering): Promise<DomainErro
   const { caller, key, question, seal, role } = given
   const approval = questionOf(call)
   if (approval?.id !== given.approvalId) throw notFound('approval', given.approvalId)
-  const expired = refuseEnded(tx, approval)
+  const expired = refuseEnded(tx, approval, question.otherwise !== undefined)
   if (expired !== null) return expired
   const { kind, requested_by, authors } = approval
   const asked = { kind, requested_by, authors, votes: withRoles(approval, ledger) }

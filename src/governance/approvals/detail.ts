@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
-import type { Reading } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { readApprovalDetail } from '../../db/queries/approvals.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
@@ -22,6 +21,8 @@ import { readVoters, whyNobodyCan } from './voters.ts'
 import { rightsOf } from './rights.ts'
 import { shownSeats } from '../../policy/seats.ts'
 import { isOverSql } from './state.ts'
+import { readQuestion } from './question.ts'
+import type { VersionReader } from '../runs/values/version-cache.ts'
 
 interface Row extends Voted, StoredTerms {
   readonly kind: ApprovalKind
@@ -44,10 +45,11 @@ const mostCounted = 100
 
 /** The approval must exist in the viewer's organization. */
 export async function readDetail(
-  { db }: Reading,
+  context: VersionReader,
   { organizationId, userId, role }: Viewer,
   approvalId: string,
 ): Promise<ApprovalDetail> {
+  const { db } = context
   const { rows } = await readApprovalDetail<Row>({
     approvalId,
     organizationId,
@@ -56,8 +58,10 @@ export async function readDetail(
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
   const voter = bestOf(await rightsOf(db, organizationId, { userId, role }), row, required)
+  const asked = row.kind === 'ask' ? await readQuestion(context, organizationId, approvalId) : null
+  const hasStandIn = asked?.question?.otherwise !== undefined
   const refusal =
-    endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
+    endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending', hasStandIn }) ??
     (await voterRefusal(db, organizationId, voter, row, required))
   const people = row.status === 'pending' ? await readVoters(db, organizationId, required.seats) : []
   const left = people.filter((person) => decisionRefusal(person, row, required) === null).length

@@ -19,9 +19,9 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
  * Null while it can be decided. Throws what has ended it. If its time is over and nobody has noted that, notes it, and
  * returns the refusal, to be thrown after the commit.
  */
-export function refuseEnded(tx: ChainTx, approval: ApprovalRecord): DomainError | null {
+export function refuseEnded(tx: ChainTx, approval: ApprovalRecord, hasStandIn = false): DomainError | null {
   const due = isDue(approval, tx.now)
-  const ended = endedRefusal({ ...approval, isDue: due })
+  const ended = endedRefusal({ ...approval, isDue: due, hasStandIn })
   if (due) expireNow(tx, approval)
   else if (ended !== null) throw ended
   return ended

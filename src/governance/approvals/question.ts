@@ -1,6 +1,6 @@
 import type { EffectKey } from '../../contract/ids.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
-import type { Json } from '../../policy/types.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
 import type { Question } from '../../steps/ask.ts'
 import type { UnsealingRuns } from '../context.ts'
 import { readVersion, type VersionReader } from '../runs/values/version-cache.ts'
@@ -48,6 +48,18 @@ async function definedQuestion(
   const asked = definition.steps.find((step) => step.id === stepId)?.ask
   if (asked === undefined) throw new Error(`the step \`${stepId}\` of run \`${runId}\` asks nothing`)
   return asked
+}
+
+/** The values of `show` as the author has ordered them. Sealed values have their names sorted. */
+export async function inAuthorsOrder(
+  context: VersionReader,
+  row: QuestionRow,
+  values: JsonObject,
+): Promise<JsonObject> {
+  const key = keyOf(row)
+  if (key === null) return values
+  const { show = {} } = await definedQuestion(context, key, row)
+  return Object.fromEntries(Object.keys(show).map((name) => [name, values[name] ?? null]))
 }
 
 /** What the API shows of a question. */

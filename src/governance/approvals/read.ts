@@ -16,7 +16,7 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
-import { shownQuestion, type ShownQuestion } from './question.ts'
+import { inAuthorsOrder, shownQuestion, type ShownQuestion } from './question.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
 import { mayDecide, requirementOf, storedSeats, type VoteSettings, type Voter } from './requirement.ts'
@@ -329,7 +329,7 @@ async function shownPreview(
 
 async function shownParams(
   context: UnsealingRuns,
-  row: Selectable<ApprovalsTable>,
+  row: Selectable<ApprovalsTable> & { workflow_version: number | null },
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined
   if (row.kind === 'agent_call')
@@ -338,7 +338,8 @@ async function shownParams(
     return shownChange(await openChange(context.sealer, row.id, row.params_sealed)) as unknown as JsonObject
   if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
-  return (await openParams(context.sealer, key, row.params_sealed)).params
+  const { params } = await openParams(context.sealer, key, row.params_sealed)
+  return inAuthorsOrder(context, row, params)
 }
 
 export interface ApprovalFilters {

@@ -11,10 +11,17 @@ export interface Votable {
   readonly status: ApprovalStatus
   /** Still pending although its time is over, by the database's clock. */
   readonly isDue: boolean
+  /** A question whose step has `otherwise`. */
+  readonly hasStandIn?: boolean
 }
 
 /** For a decided or expired approval; null if it can still be decided. */
-export function endedRefusal({ kind, status, isDue }: Votable): DomainError | null {
+export function endedRefusal({ kind, status, isDue, hasStandIn = false }: Votable): DomainError | null {
+  if ((status === 'expired' || isDue) && hasStandIn)
+    return new DomainError(
+      'approval_expired',
+      'nobody answered in time, and the answer `otherwise` of the step counted',
+    )
   if (status === 'expired' || isDue)
     return new DomainError('approval_expired', `the ${wordOf(kind)} has expired: ${askAgain[kind]}`)
   if (status === 'pending') return null

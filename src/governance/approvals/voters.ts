@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { groupsOfPerson } from '../../db/queries/approvals.ts'
 import { isPerson, isRole, laterWords, seatWords, type HeldLater, type HeldSeat } from '../../policy/seats.ts'
-import { list } from '../../policy/text.ts'
+import { list, quote } from '../../policy/text.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
@@ -118,9 +118,12 @@ function lackingNow(
   })
   if (empty.length === 0 && all.length >= required.needed) return null
   const lacks = empty.length === 0 ? `${required.needed - all.length} more` : seatWords(empty)
+  const groups = empty.flatMap((seat) => (isRole(seat) || isPerson(seat) ? [] : [seat]))
+  const missing = groups.flatMap(({ id, group }) => (id === null ? [group] : []))
   const remedies = [
     ...(empty.every(isRole) ? ['give more people a role that decides'] : []),
-    ...(empty.some((seat) => !isRole(seat) && !isPerson(seat)) ? ['add members to the group'] : []),
+    ...missing.map((name) => `make the group ${quote(name)} for the next time`),
+    ...(groups.length > missing.length ? ['add members to the group'] : []),
     ...(empty.some(isPerson) ? ['invite this person again'] : []),
   ]
   if (approval.kind === 'ask')

@@ -222,7 +222,7 @@ async function readDefinition(db: Db, id: string, version: number): Promise<Work
   return JSON.parse(row.definition) as WorkflowDefinition
 }
 
-/** For each step whose tool does not work for the caller now. The workflow may still be saved. */
+/** For each step whose tool does not work for the caller now, or that asks a group that does not exist. The workflow may still be saved. */
 function warningsOf(
   { config }: Pick<Context, 'config'>,
   { policy }: ChainTx,
@@ -233,12 +233,33 @@ function warningsOf(
     const tool = step.tool === undefined ? undefined : getTool(step.tool)
     const why =
       tool === undefined ? null : toolStanding(config.tools, policy.connections, tool, userId).unavailable
-    return why === null
-      ? []
-      : [{ path: `steps.${index}.tool`, message: `step \`${step.id}\` would fail: ${why}` }]
+    return [
+      ...(why === null
+        ? []
+        : [{ path: `steps.${index}.tool`, message: `step \`${step.id}\` would fail: ${why}` }]),
+      ...groupsAsked(step.ask).flatMap(([path, group]) =>
+        policy.groups.has(group)
+          ? []
+          : [
+              {
+                path: `steps.${index}.ask.${path}`,
+                message: `step \`${step.id}\` would ask nobody: there is no group \`${group}\``,
+              },
+            ],
+      ),
+    ]
   })
   return warnings.length === 0 ? {} : { warnings }
 }
+
+/** With the path of each. */
+const groupsAsked = (asked: WorkflowDefinition['steps'][number]['ask']): (readonly [string, string])[] =>
+  [
+    ['to', asked?.to] as const,
+    ...(asked?.escalate ?? []).map(({ to }, at) => [`escalate.${at}.to`, to] as const),
+  ].flatMap(([path, to]) =>
+    typeof to === 'object' && 'group' in to ? [[`${path}.group`, to.group] as const] : [],
+  )
 
 /** Runs in progress go on with their frozen version. Throws `conflict` for a template that is not archived. */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {

@@ -228,6 +228,27 @@ describe('the tools of an installation', () => {
     expect(await tools(users.member.api_key, `?organization_id=${ours}`)).toEqual(whole)
   })
 
+  test('a saved workflow warns about groups that do not exist', async () => {
+    const ask = { to: { group: 'nobody' }, title: 't', choices: ['a', 'b'] }
+    const escalate = [
+      { after_seconds: 600, to: 'owner' },
+      { after_seconds: 700, to: { group: 'none' } },
+    ]
+    const definition = { steps: [{ id: 's', ask: { ...ask, escalate } }] }
+    const key = server.identities.users.owner.api_key
+    const saved = await server.call(key, 'POST', '/workflows', { name: 'asks', definition })
+    expect(saved.body.warnings).toEqual([
+      {
+        path: 'steps.0.ask.to.group',
+        message: 'step `s` would ask nobody: there is no group `nobody`',
+      },
+      {
+        path: 'steps.0.ask.escalate.1.to.group',
+        message: 'step `s` would ask nobody: there is no group `none`',
+      },
+    ])
+  })
+
   test('a saved workflow warns about steps that would fail', async () => {
     const { owner } = await addOrganization(server.context)
     const saved = await server.call(owner.key, 'POST', '/workflows', workflow)

@@ -303,6 +303,23 @@ describe('an answer', () => {
   })
 })
 
+test('a group that does not exist is warned about, and made before the next run', async () => {
+  const { id } = await asked({ to: { group: 'nobody' } })
+  expect(await readDetail(engine.context, engine.caller('owner'), id)).toMatchObject({
+    cannot_be_given:
+      'nobody who is asked can answer now: it lacks 1 member of `nobody`. An owner can make the group `nobody` for the next time',
+  })
+})
+
+test('the values are shown as the author has ordered them', async () => {
+  const { id } = await asked({ show: { order: '{{input.order}}', amount: 5, 'a note': null } })
+  expect(Object.entries((await view(id, 'viewer')).params ?? {})).toEqual([
+    ['order', '4711'],
+    ['amount', 5],
+    ['a note', null],
+  ])
+})
+
 describe('nobody answers in time', () => {
   test('the step ends as expired, also if only the sweep notes it', async () => {
     const it = await asked()
@@ -333,6 +350,11 @@ describe('nobody answers in time', () => {
       at: expires_at,
     })
     expect(await engine.stepOf(it.runId)).toMatchObject({ status: 'completed', labels: ['untrusted'] })
+    const tooLate = 'nobody answered in time, and the answer `otherwise` of the step counted'
+    await expect(answer(it.id, 'viewer', { action: 'refund' })).rejects.toMatchObject({ message: tooLate })
+    expect(await readDetail(engine.context, engine.caller('viewer'), it.id)).toMatchObject({
+      vote_refused: tooLate,
+    })
     expect(await view(it.id, 'viewer')).toMatchObject({
       status: 'expired',
       ask: { answered_by: null, answer: { action: 'refuse', message: null } },
