@@ -123,7 +123,7 @@ test('from the start, a mail that was sent is held for whoever made the run agai
     requested_by: stack.caller('member').userId,
   })
   expect(await readDetail(stack.context, stack.caller('member'), approvalId)).toMatchObject({
-    explanation: expect.stringContaining(`\`${first}/tell/-1\``),
+    explanation: expect.stringContaining(`step \`tell\` of run \`${first}\``),
     vote_refused: null,
   })
   await expect(stack.vote(approvalId, 'viewer')).rejects.toMatchObject({ code: 'not_an_approver' })

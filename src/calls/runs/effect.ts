@@ -11,7 +11,7 @@ import { DomainError } from '../../governance/errors.ts'
 import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
 import { callOf, whereTo, type Decision, type ResolvedCall, type Reused } from './call.ts'
 import { alreadyMade } from './earlier.ts'
-import { effectId, type EffectKey } from '../../contract/ids.ts'
+import { effectId, readCallId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
 import {
@@ -115,7 +115,7 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
   const isMember = ledger.roles.has(run.requested_by)
   if (reused !== null && fits && isMember && tx.policy.frozen === null) return takeOutcome(call, op, reused)
   if (effect.repeats !== null && run.on_repeat === 'skip')
-    return finish(call, op, 'skipped', `an earlier run has made it: \`${effect.repeats}\``)
+    return finish(call, op, 'skipped', `an earlier run has made it: ${callNamed(effect.repeats)}`)
   if (effect.attempt >= mostAttempts)
     return finish(call, op, 'failed', `gave up after ${mostAttempts} attempts`)
   const { unavailable, code } = toolStanding(
@@ -370,8 +370,16 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
     ...decided,
     verdict: 'require_approval',
     reason: alreadyMade,
-    explanation: `An earlier run has made this call already (\`${repeats}\`). It is made again only if a person says so.`,
+    explanation: `An earlier run has made this call already: ${callNamed(repeats)}. It is made again only if a person says so.`,
   }
+}
+
+/** In words, for the call of an earlier run. Items are counted from 0, as everywhere in the API. */
+function callNamed(id: string): string {
+  const key = readCallId(id)
+  if (key === null) return `\`${id}\``
+  const item = key.itemIndex < 0 ? '' : `item ${key.itemIndex} of `
+  return `${item}step \`${key.stepId}\` of run \`${key.runId}\``
 }
 
 const repeatedBy = (ledger: Ledger, { key, earlier }: ResolvedCall): string | null =>
