@@ -105,6 +105,8 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
   if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
     return 'you have voted, another person decides'
   if (approval.kind === 'ask') return 'open it to answer'
+  // Whoever made the run again says whether its call is made once more.
+  if (approval.kind === 'repeat') return null
   if (approval.requested_by === user.id && (!allowsOwn || approval.kind === 'change'))
     return 'you asked for it, another person decides'
   if (isAuthor(approval, user.id) && !allowsOwn) return 'you wrote what runs, another person decides'

@@ -68,3 +68,9 @@ export function readCallId(id: string | null): EffectKey | null {
   if (runId === undefined || stepId === undefined) return null
   return { runId, stepId, itemIndex: Number(item) }
 }
+
+/**
+ * The addresses of service accounts end with it, and begin with the name, `-`, and 8 characters of the id. No mail can be
+ * sent to `.invalid`, and nobody can have the domain (RFC 2606).
+ */
+export const serviceDomain = 'service-accounts.invalid'

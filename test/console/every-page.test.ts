@@ -58,6 +58,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
   '/console/workflows': [200, 200, 200, 200],
+  // Leads to the form that starts a run.
+  '/console/workflows/:id': [200, 200, 200, 200],
   '/console/workflows/:id/run': [200, 200, 200, 200],
 }
 const token = `token=${'t'.repeat(24)}`

@@ -3,6 +3,7 @@ import { h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { bundleScript } from '../../src/api/console/assets.ts'
 import { box, createLayouts, layoutOf, railOf, type GraphStep } from '../../src/console/graph.ts'
+import { Approval } from '../../src/console/parts/approval.tsx'
 import { Contents, Diff } from '../../src/console/parts/contents.tsx'
 import { labelled, Refused } from '../../src/console/parts/form.tsx'
 import { countedFromOne, inItemOrder, RunReason } from '../../src/console/parts/items.tsx'
@@ -10,13 +11,14 @@ import { Receipts } from '../../src/console/parts/receipts.tsx'
 import { Sources } from '../../src/console/parts/state.tsx'
 import { distance, ReadersZone, Time } from '../../src/console/parts/time.tsx'
 import { Values } from '../../src/console/parts/values.tsx'
-import { Message, mostShown } from '../../src/console/parts/words.tsx'
-import type {
-  FieldProblem,
-  PersonsVisit,
-  ReceiptDecision,
-  RunView,
-  StepView,
+import { capital, Message, mostShown, whoOf } from '../../src/console/parts/words.tsx'
+import {
+  whoDecides,
+  type FieldProblem,
+  type PersonsVisit,
+  type ReceiptDecision,
+  type RunView,
+  type StepView,
 } from '../../src/console/visit.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 import { plain } from '../api/console/pages-home.ts'
@@ -320,6 +322,111 @@ test('an exact time is in the zone of the reader, and in UTC where a pointer ask
   )
   expect(html.match(/datetime="2026-11-25T23:32:10/g)).toHaveLength(2)
   expect(html.match(/title="26 Nov 2026, 00:32 Europe\/Berlin · 25 Nov 2026, 23:32 UTC"/g)).toHaveLength(2)
+})
+
+test.each([
+  ['clerk-z3bnvzct@service-accounts.invalid', 'clerk'],
+  ['night-clerk-z3bnvzct@service-accounts.invalid', 'night-clerk'],
+  ['ann-z3bnvzct@acme.example', 'ann-z3bnvzct@acme.example'],
+])('the address %s is shown as %s', (email, shown) => {
+  expect(whoOf(email)).toBe(shown)
+})
+
+test('a sentence begins with a capital letter, unless it begins with an address', () => {
+  expect(capital('an owner decides')).toBe('An owner decides')
+  expect(capital('member@countersign.test answers')).toBe('member@countersign.test answers')
+})
+
+describe('a call that an earlier run has made', () => {
+  const asker = { id: 'usr_a', email: 'ann@acme.example' }
+  const approval = {
+    id: 'apr_a',
+    kind: 'repeat',
+    status: 'pending',
+    organization_id: 'org_a',
+    run_id: 'run_B',
+    step_id: 'note',
+    item_index: 2,
+    tool: 'memory_set',
+    workflow_name: 'notes',
+    summary: null,
+    session_id: null,
+    rule_name: null,
+    rule_id: null,
+    requested_by: asker.id,
+    requester_email: asker.email,
+    authors: [{ user_id: asker.id, email: asker.email }],
+    approvals_needed: 1,
+    approvers: [{ person: asker.email, count: 1, also: [{ role: 'admin', at: '2026-11-25T23:34:06.000Z' }] }],
+    votes: [],
+    labels: [],
+    risk: { level: 'low', reasons: [] },
+    params: {},
+    ask: null,
+    side_effect: null,
+    destination: null,
+    reversible: null,
+    held_again: null,
+    superseded_by: null,
+    created_at: '2026-11-25T23:34:06.000Z',
+    expires_at: null,
+    detail: {
+      explanation:
+        'An earlier run has made this call already: item 2 of step `note` of run `run_A`. It is made again only if a person says so.',
+      vote_refused: null,
+      votes_missing: 1,
+      seats: [],
+      held_by: [],
+      label_sources: [],
+    },
+  }
+  const visit = {
+    now: new Date('2026-11-25T23:34:10.000Z'),
+    token: 't',
+    person: {
+      user: asker,
+      organization: null,
+      organizations: [{ id: 'org_a', role: 'member', groups: [], deputy_for: [] }],
+    },
+  } as unknown as PersonsVisit
+
+  test('can be chosen by whoever made the run again, and by an admin', () => {
+    const decides = (by: PersonsVisit, kind = 'repeat') =>
+      whoDecides({ visit: by, allowsOwn: false }, { ...approval, kind } as never)
+    expect(decides(visit)).toBeNull()
+    expect(decides(visit, 'step')).toMatch(/you asked for it/)
+    const [own] = visit.person.organizations
+    const as = (role: string) =>
+      ({
+        ...visit,
+        person: { user: { id: 'b', email: 'b@b.test' }, organizations: [{ ...own, role }] },
+      }) as never
+    expect(decides(as('admin'))).toBeNull()
+    expect(decides(as('member'))).toBe('ann@acme.example decides')
+  })
+
+  test('says what the buttons mean, and which call it was', () => {
+    const props = {
+      approval,
+      visit,
+      rule: null,
+      run: null,
+      call: null,
+      refused: null,
+      comment: '',
+      isCut: false,
+    }
+    const html = renderToString(h(Approval, props as never))
+    const text = plain(html)
+    expect(html).toContain('<a href="/console/runs/run_A">')
+    for (const words of [
+      'item 3 of step note of run run_A',
+      'Approve: the call is made once more. Reject: the run ends as rejected',
+      'an admin or owner may decide it too',
+    ])
+      expect(text).toContain(words)
+    expect(text).not.toContain('was asked too')
+  })
 })
 
 describe('a refused form', () => {

@@ -62,6 +62,18 @@ test('has a field for each input, with its type, help and default, and a link fi
     /<textarea rows="6"[^>]*name="inputs.people"/,
   ])
     expect(page).toMatch(field)
+  expect(plain(page)).toContain('Days (optional)')
+  expect(plain(page)).not.toContain('Name (optional)')
+  expect(plain(page)).toContain('As JSON, such as [&quot;a&quot;, &quot;b&quot;].')
+})
+
+test('the address of a workflow, also by its slug, leads to the form', async () => {
+  const made = await home.call('admin', 'POST', '/workflows', { name: 'S', slug: 'days-off', definition })
+  for (const name of [made.body.id, 'days-off']) {
+    const answer = await home.get(`/console/workflows/${name}`)
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, `/console/workflows/${name}/run`])
+    expect((await home.get(`/console/workflows/${name}/run`)).status).toBe(200)
+  }
 })
 
 test('starts one run with the values, also after a second tap, and shows it', async () => {
@@ -95,6 +107,8 @@ test.each<[string, Record<string, string>, string]>([
   const [field = ''] = Object.keys(wrong)
   expect(answer.status).toBe(422)
   expect(plain(page).toLowerCase()).toContain(words.toLowerCase())
+  expect(plain(page)).toContain('Nothing was started. Change this:')
+  expect(plain(page)).not.toMatch(/Input (name|days|people|kind|first_day)/i)
   expect(page).toContain(`id="${field}-wrong"`)
   expect(page).toContain(
     'value="2026-12-21"'.replace('2026-12-21', wrong['inputs.first_day'] ?? '2026-12-21'),
@@ -103,6 +117,9 @@ test.each<[string, Record<string, string>, string]>([
 
 test('is refused to a viewer, and to another organization', async () => {
   const cookie = await home.cookieOf('viewer')
+  const page = await home.main(place, 'viewer')
+  expect(plain(page)).toContain('you need the role member')
+  expect(page).not.toContain('name="action"')
   const token = await home.tokenOf(place, 'viewer')
   expect((await home.post(place, { token, action: 'start', ...given }, {}, cookie)).status).toBe(403)
   expect((await home.call('member', 'GET', '/runs')).body.data).toHaveLength(1)

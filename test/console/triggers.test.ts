@@ -78,11 +78,11 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('link', { name: 'Open the run' }).waitFor()
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     await page.getByRole('link', { name: 'Open the run' }).click()
-    await page.getByText(`The trigger ${name} of clerk-`).waitFor()
+    await page.getByText(`The trigger ${name} of clerk`).waitFor()
     await page.getByRole('link', { name }).click()
     await page.getByRole('heading', { level: 1, name }).waitFor()
     await page.goto(`${home.server.base}/console/runs`)
-    await page.getByText(`Trigger ${name}, clerk-`).waitFor()
+    await page.getByText(`Trigger ${name}, clerk`).waitFor()
   })
 
   inBrowser('a poll says what is wrong with its fields, and its page what it reads', async () => {

@@ -28,6 +28,7 @@ export const isRepeatable = (visit: PersonsVisit, run: RunShown): boolean => {
 }
 
 const at = 'inputs'
+const refused = 'Nothing was started. Change this:'
 /** Characters. A longer input has no field, and stays as it is. */
 const longestField = 4_000
 
@@ -92,6 +93,8 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
   const filled = labelled(
     { ...filledIn, form: filledIn.form ?? given },
     { ...labelsOf(inputs, at), ...words },
+    {},
+    refused,
   )
   const isUnknown = run.steps.some(
     ({ status, unresolved_items: items }) => status === 'unknown_outcome' || items.length > 0,
@@ -141,7 +144,7 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
             />
           ) : null}
           <div class="row">
-            <button>Run again</button>
+            <button class="primary">Run again</button>
           </div>
         </PostForm>
       </article>
@@ -179,10 +182,7 @@ export async function runAgain(visit: PersonsVisit, form: Form): Promise<Shown> 
   if (!('run' in found)) return found
   const { run, inputs } = found
   const emptied = Object.keys(inputs).filter((name) => isEmptied(found, form, name))
-  const read = readFields(inputs, changedIn(found, form), {
-    at,
-    refused: 'Nothing was started. Change this:',
-  })
+  const read = readFields(inputs, changedIn(found, form), { at, refused })
   if ('problem' in read) return againPage(visit, { form, problem: read.problem })
   const unknown = chosen(form, 'unknown_outcomes', choices.unknown_outcomes) || undefined
   const started = await visit.api.call('POST /runs/{id}/rerun', {

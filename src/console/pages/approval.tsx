@@ -4,7 +4,7 @@ import { Approval, commentMissing } from '../parts/approval.tsx'
 import { onceOf } from '../parts/form.tsx'
 import { readFields } from '../parts/inputs.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
-import { Question } from '../parts/question.tsx'
+import { nothingSent, Question } from '../parts/question.tsx'
 import { capital, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'
 import { coveredBy, isTooLong, readRun } from './parameters.ts'
@@ -128,7 +128,7 @@ async function answerQuestion(visit: PersonsVisit, form: Form): Promise<Shown> {
   if (!found.ok) return problemPage(found, visit.place)
   const read = readFields(found.body.ask?.form ?? {}, form, {
     at: 'answer',
-    refused: 'Nothing was sent. Change this:',
+    refused: nothingSent,
   })
   if ('problem' in read) return approvalPage(visit, read.problem, '', form)
   const { id } = found.body

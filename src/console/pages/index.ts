@@ -120,6 +120,11 @@ export const pages: readonly PageRoute[] = [
   },
   { path: workflowsPath, get: (visit) => workflowsPage(visit) },
   {
+    path: `${workflowsPath}/:id`,
+    get: ({ params }) =>
+      Promise.resolve({ redirect: startPath.replace(':id', encodeURIComponent(params['id'] ?? '')) }),
+  },
+  {
     path: startPath,
     takesFile: true,
     get: (visit) => startPage(visit),

@@ -9,7 +9,7 @@ import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/r
 import { triggerPath } from '../../contract/pages.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
-import { Message, Words } from '../parts/words.tsx'
+import { Message, whoOf, Words } from '../parts/words.tsx'
 import { Facts, Value, Inputs } from '../parts/values.tsx'
 import { countedFromOne, partlyDone, RunReason } from '../parts/items.tsx'
 import { Live, pollOf } from '../parts/layout.tsx'
@@ -199,12 +199,12 @@ function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_f
 
 /** Viewers see no triggers. */
 function Starter({ run: { trigger, requester_email: email }, isMember }: StarterProps) {
-  if (trigger === null) return <Words text={email} />
+  if (trigger === null) return <Words text={whoOf(email)} />
   const name = <Words text={trigger.name} />
   return (
     <>
       The trigger {isMember ? <a href={triggerPath(trigger.workflow_id, trigger.id)}>{name}</a> : name} of{' '}
-      <Words text={email} />
+      <Words text={whoOf(email)} />
     </>
   )
 }

@@ -6,7 +6,7 @@ import { runEnded, runStatuses } from '../../contract/status.ts'
 import { readTime } from '../../steps/wait.ts'
 import { countedFromOne } from '../parts/items.tsx'
 import { Live } from '../parts/layout.tsx'
-import { OrganizationName, Message, Words } from '../parts/words.tsx'
+import { OrganizationName, Message, whoOf, Words } from '../parts/words.tsx'
 import { RunState, wordOf } from '../parts/state.tsx'
 import { duration, Time, zoneWords } from '../parts/time.tsx'
 
@@ -155,7 +155,7 @@ function Row({ run, now }: { run: RunHead; now: Date }) {
               Trigger <Words text={run.trigger.name} most={120} />,{' '}
             </>
           )}
-          <Words text={run.requester_email} most={120} />, <Time at={created_at} now={now} />
+          <Words text={whoOf(run.requester_email)} most={120} />, <Time at={created_at} now={now} />
           {duration_ms === null ? null : ` · took ${duration(duration_ms)}`}
         </p>
       </div>

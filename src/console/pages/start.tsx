@@ -9,7 +9,7 @@ import { Checks, empty, Field, FileField, labelled, onceOf, Refused, type Filled
 import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Message, Sentence, Words } from '../parts/words.tsx'
-import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
+import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runsPath } from './runs.tsx'
 
@@ -22,6 +22,7 @@ type Workflow = AnswerOf<'GET /workflows/{id}'>
 type Preview = AnswerOf<'POST /workflows/{id}/authorization-preview'>
 
 const at = 'inputs'
+const refused = 'Nothing was started. Change this:'
 const inputsOf = ({ definition }: Workflow): Declared => definition.inputs ?? {}
 
 /** A definition does not declare files: it reads them as `{{input.uploaded_files}}`. */
@@ -40,8 +41,9 @@ export async function startPage(
   const inputs = inputsOf(workflow)
   const labels = { ...labelsOf(inputs, at), ...fileLabels }
   const form = given.form ?? fromLink(visit.query, inputs)
-  const filled = labelled({ ...given, form }, labels, { files: 'uploaded', name: 'file' })
+  const filled = labelled({ ...given, form }, labels, { files: 'uploaded', name: 'file' }, refused)
   const withFiles = takesFiles(workflow)
+  const mayStart = hasRole(roleIn(visit, workflow.organization_id), 'member')
   return {
     status: filled.problem?.status ?? 200,
     title: `Start ${workflow.name}`,
@@ -59,6 +61,11 @@ export async function startPage(
         </header>
         <Refused filled={filled} />
         {preview === null ? null : <Previewed preview={preview} />}
+        {mayStart ? null : (
+          <p class="note">
+            <Sentence text="To start it, you need the role `member`: ask an owner for it." />
+          </p>
+        )}
         <PostForm
           action={startPath.replace(':id', workflow.id)}
           token={visit.token}
@@ -71,24 +78,28 @@ export async function startPage(
           ) : null}
           <InputFields declared={inputs} at={at} filled={filled} />
           {withFiles ? <Files kept={await keptFiles(visit, form)} filled={filled} /> : null}
-          <div class="row">
-            <button name="action" value="start">
-              Start the run
-            </button>
-            <button name="action" value="preview" class="plain" formnovalidate>
-              Show what would wait
-            </button>
-            {withFiles ? (
-              <button name="action" value="upload" class="plain" formnovalidate>
-                Add another file
-              </button>
-            ) : null}
-          </div>
+          {mayStart ? <Buttons withFiles={withFiles} /> : null}
         </PostForm>
       </article>
     ),
   }
 }
+
+const Buttons = ({ withFiles }: { withFiles: boolean }) => (
+  <div class="row">
+    <button name="action" value="start" class="primary">
+      Start the run
+    </button>
+    <button name="action" value="preview" class="plain" formnovalidate>
+      Show what would wait
+    </button>
+    {withFiles ? (
+      <button name="action" value="upload" class="plain" formnovalidate>
+        Add another file
+      </button>
+    ) : null}
+  </div>
+)
 
 /** `POST /console/workflows/{id}/run` */
 export async function startRun(visit: PersonsVisit, sent: Form): Promise<Shown> {
@@ -97,7 +108,7 @@ export async function startRun(visit: PersonsVisit, sent: Form): Promise<Shown> 
   if (!found.ok) return problemPage(found, visit.place)
   const { form, problem } = await keepFile(visit, found.body, sent)
   if (problem !== null || form.get('action') === 'upload') return startPage(visit, { form, problem })
-  const read = readFields(inputsOf(found.body), form, { at, refused: 'Nothing was started. Change this:' })
+  const read = readFields(inputsOf(found.body), form, { at, refused })
   if ('problem' in read) return startPage(visit, { form, problem: read.problem })
   const { values: inputs } = read
   const files = takesFiles(found.body) ? form.getAll('uploaded') : []
@@ -199,7 +210,7 @@ function Previewed({ preview }: { preview: Preview }) {
   const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
   return (
     <section class="note stack" role="status" aria-labelledby="preview">
-      <h2 id="preview">If you start it so</h2>
+      <h2 id="preview">If you start it like this</h2>
       {refused === null ? null : (
         <p>
           It is refused: <Message text={refused} />

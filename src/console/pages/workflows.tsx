@@ -48,7 +48,7 @@ export async function workflowsPage(visit: PersonsVisit): Promise<Shown> {
               ) : (
                 <Words text={name} most={120} />
               ),
-              <Words text={description} most={300} />,
+              description === '' ? null : <Words text={description} most={300} />,
               String(version),
               <Time at={saved} now={visit.now} />,
             ])}

@@ -9,11 +9,11 @@ import {
   type ApprovalView,
   type RuleView,
 } from '../visit.ts'
-import { Words, SessionId, Message, LongText, Sentence } from './words.tsx'
+import { Words, SessionId, Message, LongText, Sentence, whoOf } from './words.tsx'
 import { ChangedPolicy } from './change.tsx'
 import { labelled, Refused } from './form.tsx'
 import { Contents } from './contents.tsx'
-import { itemNumber } from './items.tsx'
+import { countedFromOne, itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
 import { ApprovalState, Asks, Badge, Effect, Host, Risk, Sources } from './state.tsx'
 import { Moment, Time } from './time.tsx'
@@ -182,7 +182,7 @@ function Asked(props: { approval: ApprovalView; now: Date; maySeeSession: boolea
   return (
     <p class="asked">
       <strong>
-        <Words text={approval.requester_email ?? approval.requested_by} />
+        <Words text={whoOf(approval.requester_email ?? approval.requested_by)} />
       </strong>{' '}
       asked <Time at={approval.created_at} now={now} exact={approval.status !== 'pending'} />
       {approval.kind === 'change' ? (
@@ -268,6 +268,7 @@ function Decide(props: {
       <OnceField />
       <StandsIn approval={approval} />
       {isCut ? <HaveRead id={approval.id} /> : null}
+      {approval.kind === 'repeat' ? <OnceMore runId={approval.run_id ?? ''} /> : null}
       {problem === null ? null : (
         <p id="comment-problem" class="alert" role="alert">
           {problem}
@@ -302,6 +303,15 @@ function Decide(props: {
     </PostForm>
   )
 }
+
+/** What the buttons mean for a call that an earlier run has made. */
+const OnceMore = ({ runId }: { runId: string }) => (
+  <p class="small">
+    Approve: the call is made once more. Reject: the run ends as rejected, unless the step has
+    <code>on_error: continue</code>. To leave the call out, reject it, and{' '}
+    <a href={`/console/runs/${runId}`}>run it again</a> with “Leave it out”.
+  </p>
+)
 
 /** docs/workflows.md describes every way in which a step can end badly. */
 const EndsRun = () => (
@@ -386,7 +396,8 @@ function Votes({ approval, now }: { approval: ApprovalView; now: Date }) {
 }
 
 /** `An owner is asked too in 10 minutes.` Each once, although they may fill several seats. */
-export function Later({ approval: { approvers }, now }: { readonly approval: ApprovalView; now: Date }) {
+export function Later({ approval, now }: { readonly approval: ApprovalView; now: Date }) {
+  const { kind, approvers } = approval
   const later = new Map(
     approvers.flatMap(({ also = [] }) =>
       also.map(
@@ -399,8 +410,14 @@ export function Later({ approval: { approvers }, now }: { readonly approval: App
     <ul class="bullets">
       {[...later.values()].map(({ words, at }) => (
         <li>
-          <Sentence text={words} /> {Date.parse(at) > now.getTime() ? 'is asked too' : 'was asked too'}{' '}
-          <Time at={at} now={now} />
+          <Sentence text={words} />{' '}
+          {kind === 'repeat' ? (
+            'may decide it too'
+          ) : (
+            <>
+              {Date.parse(at) > now.getTime() ? 'is asked too' : 'was asked too'} <Time at={at} now={now} />
+            </>
+          )}
         </li>
       ))}
     </ul>
@@ -494,7 +511,8 @@ function Held({ approval, rule }: { approval: ApprovalView; rule: RuleView | nul
   if (explanation !== null)
     return (
       <p>
-        <Message text={explanation} />
+        <Message text={countedFromOne(explanation)} />
+        <EarlierRun approval={approval} explanation={explanation} />
       </p>
     )
   if (approval.kind === 'run')
@@ -514,6 +532,17 @@ function Held({ approval, rule }: { approval: ApprovalView; rule: RuleView | nul
       )}
       .
     </p>
+  )
+}
+
+function EarlierRun({ approval, explanation }: { approval: ApprovalView; explanation: string }) {
+  const [, run] = /`(run_\w+)`/.exec(explanation) ?? []
+  if (approval.kind !== 'repeat' || run === undefined) return null
+  return (
+    <>
+      {' '}
+      <a href={`/console/runs/${run}`}>Open the earlier run</a>
+    </>
   )
 }
 

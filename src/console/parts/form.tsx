@@ -27,9 +27,9 @@ export type Labels = Readonly<Record<string, string>>
 
 /**
  * A refusal in the words of the page: the API names fields as programs know them. `aliases`: fields of the body that
- * stand in another field of the form.
+ * stand in another field of the form. `refused` is the head of the message.
  */
-export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}): Filled {
+export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}, refused?: string): Filled {
   const { problem } = filled
   if (problem?.code !== 'validation_error') return { ...filled, labels }
   const inWords = (text: string): string =>
@@ -39,16 +39,17 @@ export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}): 
     })
   const details = (problem.details ?? []).map(({ path, message }) => {
     const [first = '', ...rest] = path.split('.')
-    return { path: [aliases[first] ?? first, ...rest].join('.'), message: inWords(message) }
+    // The label stands before the message.
+    const own = labels[path] === undefined ? message : message.replace(/^(input|field) `[^`]*` /, '')
+    return { path: [aliases[first] ?? first, ...rest].join('.'), message: inWords(own) }
   })
   // The API repeats the first detail, and how the body names its field.
   const [first] = (problem.details ?? []).filter(({ message }) => problem.message.includes(message))
-  const message =
-    first === undefined
-      ? problem.message
-      : first.path === ''
-        ? first.message
-        : 'Nothing was saved. Change this:'
+  const isOfField =
+    first === undefined ? refused !== undefined && details.some(({ path }) => path !== '') : first.path !== ''
+  const message = isOfField
+    ? (refused ?? 'Nothing was saved. Change this:')
+    : (first?.message ?? problem.message)
   return { ...filled, labels, problem: { ...problem, details, message: inWords(message) } }
 }
 

@@ -2,11 +2,13 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
 import type { WaitingSummary } from '../visit.ts'
 import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
-import { OrganizationName, Message, Words } from './words.tsx'
+import { OrganizationName, Message, whoOf, Words } from './words.tsx'
 import { accountPath, inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters, Pager, addressOf } from './list.tsx'
 import { itemNumber, inItemOrder } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
+import type { JsonObject } from '../../policy/types.ts'
+import { asText } from './inputs.tsx'
 import { callFields, OutcomeChoices } from './outcome.tsx'
 import { sentenceOf, Asks, plainTitle, Badge, Labels, effectTitle, Icon, Risk } from './state.tsx'
 import { Moment, Time } from './time.tsx'
@@ -132,7 +134,7 @@ function InboxFilters({
       {choice(
         'requested_by',
         'Asked by',
-        requesters.map(({ user_id, email, count }) => [user_id, email, count]),
+        requesters.map(({ user_id, email, count }) => [user_id, whoOf(email), count]),
       )}
       {choice(
         'risk',
@@ -192,7 +194,7 @@ function Calls({ unknown, chosen, visit }: UnknownProps) {
               <Badge tone="warn" word="Outcome unknown" />
             </p>
             <p class="quiet small">
-              <Words text={each.requester_email ?? each.requested_by} />
+              <Words text={whoOf(each.requester_email ?? each.requested_by)} />
               {each.workflow_name === null ? null : (
                 <>
                   {' '}
@@ -299,7 +301,7 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps) {
           ))}
         </ul>
         {rows.every(({ instead }) => instead !== null) ? null : (
-          <Together kept={kept} hasSteps={items.some(({ kind }) => kind === 'step')} />
+          <Together kept={kept} hasSteps={items.some(({ kind }) => kind === 'step' || kind === 'repeat')} />
         )}
       </PostForm>
       <Pager
@@ -384,6 +386,18 @@ function Place({
   )
 }
 
+/** The first value that a question shows, because several questions can have one title. */
+function FirstShown({ approval: { kind, params = {} } }: { readonly approval: ApprovalView }) {
+  const [first] = kind === 'ask' ? Object.entries(params as JsonObject) : []
+  if (first === undefined) return null
+  const [name, value] = first
+  return (
+    <p class="small">
+      <Words text={name} most={80} />: <Words text={asText(value)} most={80} kind="text" />
+    </p>
+  )
+}
+
 function Item(props: {
   readonly approval: ApprovalView
   /** Who decides; null if the person may choose this approval. */
@@ -412,9 +426,10 @@ function Item(props: {
         <a href={`/console/approvals/${id}`} class="item-link">
           <Asks approval={approval} />
         </a>
+        <FirstShown approval={approval} />
         <div class="item-facts quiet small">
           <span>
-            <Words text={approval.requester_email ?? approval.requested_by} />
+            <Words text={whoOf(approval.requester_email ?? approval.requested_by)} />
             {approval.agent_name === null ? null : (
               <>
                 {' '}

@@ -24,16 +24,20 @@ export const InputFields = (props: { declared: Declared; at: string; filled: Fil
 export const asText = (value: Json | undefined): string =>
   value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value)
 
+const examples = { array: '["a", "b"]', object: '{"name": "a"}' } as const
+
 function Input(props: { name: string; declaration: InputDeclaration; filled: Filled }) {
   const { name, declaration, filled } = props
   const { type, description, format, options, required } = declaration
+  const isOptional = required !== true || declaration.default !== undefined
+  const label = filled.labels?.[name] ?? name
   const shared = {
     name,
+    label: isOptional ? `${label} (optional)` : label,
     value: asText(declaration.default),
     filled,
     ...(description === undefined ? {} : { help: description }),
   }
-  const isOptional = required !== true || declaration.default !== undefined
   // Nothing is chosen until a person chooses it.
   const none = [['', isOptional ? 'No choice' : 'Choose'] as const]
   if (options !== undefined)
@@ -47,7 +51,7 @@ function Input(props: { name: string; declaration: InputDeclaration; filled: Fil
       {...(isLong ? { rows: 6 } : {})}
       {...(format === 'date' ? { type: 'date' as const } : {})}
       {...(type === 'array' || type === 'object'
-        ? { help: `${description === undefined ? '' : `${description} `}As JSON.` }
+        ? { help: `${description === undefined ? '' : `${description} `}As JSON, such as ${examples[type]}.` }
         : {})}
     />
   )

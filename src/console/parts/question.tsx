@@ -9,7 +9,10 @@ import { Outcome, type RunSummary } from './outcome.tsx'
 import { ApprovalState, Badge, Labels } from './state.tsx'
 import { Time } from './time.tsx'
 import { Hidden, Value, Values } from './values.tsx'
-import { Message, Sentence, Words } from './words.tsx'
+import { Message, Sentence, whoOf, Words } from './words.tsx'
+
+/** The head of a refused answer. */
+export const nothingSent = 'Nothing was sent. Change this:'
 
 interface QuestionProps {
   readonly approval: ApprovalView
@@ -23,7 +26,7 @@ interface QuestionProps {
 export function Question({ approval, run, visit, filled: given }: QuestionProps) {
   const { status, detail, params, values_hidden: hidden, labels } = approval
   const isOpen = status === 'pending'
-  const filled = labelled(given, labelsOf(approval.ask?.form ?? {}, 'answer'))
+  const filled = labelled(given, labelsOf(approval.ask?.form ?? {}, 'answer'), {}, nothingSent)
   // A few short choices stay at the lower edge of a phone, so they come last.
   const isShort = isShortChoice(approval)
   const reply = <Reply approval={approval} visit={visit} filled={filled} isShort={isShort} />
@@ -91,7 +94,7 @@ function Asked({ approval, now }: { readonly approval: ApprovalView; readonly no
       {item_index === null ? null : `, item ${itemNumber(item_index)}`}, asked{' '}
       <Time at={created_at} now={now} exact={status !== 'pending'} />, in a run of{' '}
       <strong>
-        <Words text={approval.requester_email ?? approval.requested_by} />
+        <Words text={whoOf(approval.requester_email ?? approval.requested_by)} />
       </strong>
       .
       {status !== 'pending' || expires_at === null ? null : (

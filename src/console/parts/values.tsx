@@ -130,7 +130,12 @@ function valueAt(value: Json, depth: number, remaining: Remaining, name = ''): C
     ) : (
       textIn(remaining, value, commands.has(name) ? 'command' : 'text')
     )
-  if (value === null) return <span class="quiet">null</span>
+  if (value === null)
+    return (
+      <span class="quiet" title="no value">
+        –
+      </span>
+    )
   if (typeof value !== 'object') return <code>{String(value)}</code>
   if (depth > deepest || remaining.values <= 0) return jsonIn(remaining, value)
   if (isObject(value)) return fields(value, depth, remaining)

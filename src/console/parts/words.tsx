@@ -1,4 +1,5 @@
 import type { ComponentChild } from 'preact'
+import { serviceDomain } from '../../contract/ids.ts'
 import {
   isListOfPointers,
   piecesOf,
@@ -85,7 +86,13 @@ export function Sentence({ text }: { text: string }) {
 
 const moment = /(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)/
 
-export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+/** A mail address at the beginning stays as it is. */
+export const capital = (text: string): string =>
+  /^\S+@/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+
+/** The name in the address of a service account; any other address as it is. */
+export const whoOf = (email: string): string =>
+  email.endsWith(`@${serviceDomain}`) ? email.replace(/-[a-z0-9]{8}@.*$/, '') : email
 
 /** With a capital letter and a full stop. */
 export function Message({ text, most = 4_000 }: { text: string; most?: number }) {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
 import type { Changing } from '../context.ts'
-import { newId } from '../../contract/ids.ts'
+import { newId, serviceDomain } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
 import type { Role } from '../../policy/types.ts'
@@ -23,7 +23,6 @@ import {
 import { growAs } from '../limits/storage.ts'
 import type { Config } from '../../shared/config.ts'
 import { quotaExceeded, type Exceeded } from '../limits/run-quota.ts'
-import { serviceDomain } from './service-accounts.ts'
 
 /** The database has only a hash of the token. */
 export interface InvitationView {

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { AuditMetadata } from '../../contract/audit-events.ts'
-import { newId } from '../../contract/ids.ts'
+import { newId, serviceDomain } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -17,9 +17,6 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
  * A service account is a program: a row of `users` that cannot sign in, vote, or have personal credentials. Triggers of
  * the database hold it to that (src/db/migrations/0006-service-accounts.ts).
  */
-
-/** Their addresses end with it. No mail can be sent to `.invalid`, and nobody can have the domain (RFC 2606). */
-export const serviceDomain = 'service-accounts.invalid'
 
 /** In one organization. */
 export const mostServiceAccounts = 100
