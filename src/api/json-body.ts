@@ -50,16 +50,19 @@ export async function readJsonBody(
     return bodyOfYaml(bytes, (json) => parseJson(Buffer.from(json), most))
   }
   if (!isJsonType(type))
-    throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
+    throw new ApiError(
+      'unsupported_media_type',
+      `send the body as \`content-type: application/json\`${takesYaml ? ', or YAML as `application/yaml`' : ''}`,
+    )
   if (isLarge) await nextTurn()
-  return parseJson(bytes, most)
+  return parseJson(bytes, most, takesYaml)
 }
 
 /**
  * Throws 400 if the body is not JSON, too large or deep, cannot be stored, or is ambiguous (`flawOf`). Values, levels
  * and names are counted first, so that a body with too many is refused quickly.
  */
-export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
+export function parseJson(bytes: Uint8Array, most = mostValues, takesYaml = false): unknown {
   let text: string
   let value: unknown
   try {
@@ -75,7 +78,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   try {
     value = JSON.parse(text)
   } catch {
-    throw notJson(text)
+    throw notJson(text, takesYaml && !/^\s*[{[]/.test(text))
   }
   const { issues, fields } = inspectJson(value, { most: 1 })
   const [issue] = issues
@@ -90,13 +93,13 @@ const tooMany = (most: number, what: string): ApiError =>
   new ApiError('bad_request', `the body has more than ${most} ${what}: send fewer`)
 
 /** The message shows no part of the body. */
-function notJson(text: string): ApiError {
+function notJson(text: string, isYaml: boolean): ApiError {
   const error = syntaxErrorOf(text)
   if (error === null) return new ApiError('bad_request', 'the body is not JSON')
   const { line, column, expected, isAtEnd } = error
   return new ApiError(
     'bad_request',
-    `the body is not JSON: line ${line}, column ${column}: expected ${expected}${isAtEnd ? ', but the body ends' : ''}`,
+    `the body is not JSON: line ${line}, column ${column}: expected ${expected}${isAtEnd ? ', but the body ends' : ''}${isYaml ? '; send YAML as `content-type: application/yaml`' : ''}`,
   )
 }
 

@@ -1,4 +1,13 @@
-import { isAlias, isMap, isScalar, LineCounter, parseDocument, visit, type Document } from 'yaml'
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  parseDocument,
+  visit,
+  type Document,
+  type YAMLError,
+} from 'yaml'
 import type { ErrorDetail } from '../governance/errors.ts'
 import { ApiError } from './errors.ts'
 
@@ -37,8 +46,8 @@ export function readYaml(bytes: Uint8Array): {
   const refuse = (offset: number, message: string): never => {
     throw new ApiError('bad_request', `the YAML cannot be read: ${place(offset)}: ${message}`)
   }
-  const [error] = [...document.errors, ...document.warnings]
-  if (error !== undefined) refuse(error.pos[0], /call stack/.test(error.message) ? tooDeep : error.message)
+  const [error, next] = [...document.errors, ...document.warnings]
+  if (error !== undefined) refuse(error.pos[0], wordsOf(error, next, bytes))
   visit(document, (_, node) => {
     if (isAlias(node)) refuse(node.range?.[0] ?? 0, 'write the value again: aliases (`*name`) are not read')
     if (typeof node !== 'object' || node === null || !('range' in node)) return
@@ -51,7 +60,8 @@ export function readYaml(bytes: Uint8Array): {
     const names = new Set<string>()
     for (const { key } of node.items) {
       const from = (key as { range?: [number] }).range?.[0] ?? at
-      if (!isScalar(key) || typeof key.value !== 'string')
+      if (isMap(key) && node.flow === true) refuse(from, unquoted)
+      else if (!isScalar(key) || typeof key.value !== 'string')
         refuse(from, 'the name of a field is text: put it in quotes')
       else if (names.has(key.value)) refuse(from, 'the field is there twice')
       else names.add(key.value)
@@ -67,6 +77,19 @@ export function readYaml(bytes: Uint8Array): {
 }
 
 const tooDeep = 'it is nested too deep: make it flatter'
+/** To YAML, two open braces are an object whose first name is an object. */
+const unquoted = 'write a template in quotes: `"{{input.a}}"`'
+
+/** The most common mistakes, in words that say what to change. */
+function wordsOf({ message, code, pos }: YAMLError, next: YAMLError | undefined, bytes: Uint8Array): string {
+  if (/call stack/.test(message)) return tooDeep
+  const before = new TextDecoder().decode(bytes).slice(0, pos[0])
+  if (/(?:^|\n)[ -]*(?:[\w-]+: +)?\{\{[^\n]*$/.test(before)) return unquoted
+  // With the other code, the next line is indented too far.
+  if (code === 'BLOCK_AS_IMPLICIT_KEY' && next?.code !== 'MULTILINE_IMPLICIT_KEY')
+    return 'put a text with `: ` in quotes'
+  return message
+}
 
 function parsed(bytes: Uint8Array, lineCounter: LineCounter): Document {
   // The library makes an error for each wrong character, and the stack of the error costs more than the character.

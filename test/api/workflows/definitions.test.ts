@@ -126,6 +126,10 @@ test.each<[string, string, number, string]>([
   ['a tabulator', `steps:\n\t- id: a\n`, 400, 'line 2'],
   ['two documents', `name: a\n---\nname: b\n`, 400, 'line'],
   ['no number of JSON', `name: a\nsteps: .nan\n`, 400, 'line 2, column 8'],
+  ['a template without quotes', `name: a\nsteps:\n  - key: {{input.a}}\n`, 400, 'line 3, column 11: write a template in quotes'], // prettier-ignore
+  ['a template with more behind it', `name: {{input.a}} b\n`, 400, 'write a template in quotes'],
+  ['a colon in a text', `name: Say: hi\n`, 400, 'line 1, column 7: put a text with `: ` in quotes'],
+  ['a line that is indented too far', `name: a\n  slug: b\n`, 400, 'Nested mappings'],
   ['many levels', `a: ${'['.repeat(20_000)}`, 400, 'nested'],
 ])('%s is refused with its place', async (_, text, status, place) => {
   const answer = await sendYaml('POST', '/workflows', text)
@@ -137,8 +141,21 @@ test.each<[string, string, number, string]>([
 })
 
 test('YAML is taken for definitions only, and only as its type', async () => {
-  expect((await sendYaml('POST', '/workflows', weekly, 'text/plain')).status).toBe(415)
-  expect((await sendYaml('POST', '/workflows/weekly-report/execute', 'inputs: {}')).status).toBe(415)
+  const ofAnotherType = await sendYaml('POST', '/workflows', weekly, 'text/plain')
+  expect([ofAnotherType.status, ofAnotherType.body.error?.message]).toEqual([
+    415,
+    expect.stringContaining('`application/yaml`'),
+  ])
+  const asJson = await sendYaml('POST', '/workflows', weekly, 'application/json')
+  expect([asJson.status, asJson.body.error?.message]).toEqual([
+    400,
+    expect.stringContaining('send YAML as `content-type: application/yaml`'),
+  ])
+  const elsewhere = await sendYaml('POST', '/workflows/weekly-report/execute', 'inputs: {}')
+  expect([elsewhere.status, elsewhere.body.error?.message]).toEqual([
+    415,
+    expect.not.stringContaining('yaml'),
+  ])
   expect((await sendYaml('POST', '/workflows', `name: ${'a'.repeat(300_000)}`)).status).toBe(413)
 })
 
