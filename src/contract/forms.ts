@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import { isTemplate, parseText, type Template } from '../policy/template-syntax.ts'
-import { operatorHint, placeOfItem, type Segment, type WithPath } from '../policy/reference.ts'
+import { operatorHint, placeOfItem, type Roots, type Segment, type WithPath } from '../policy/reference.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 
 /** The possible values at one position, as a part of JSON Schema. `true` means any value. */
@@ -213,7 +213,7 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
 }
 
 /** The value of exactly one template keeps its type. Null for any other text. */
-export function wholeTemplate(text: string): Template | null {
-  const [only, ...others] = isTemplate(text) ? parseText(text) : []
+export function wholeTemplate(text: string, roots?: Roots): Template | null {
+  const [only, ...others] = isTemplate(text) ? parseText(text, roots) : []
   return typeof only === 'object' && others.length === 0 ? only : null
 }

@@ -99,12 +99,25 @@ const formed = (expression: Expression, known: Known, item: Form | null): Formed
   expressionForm(expression, (reference) => formOf(reference, known, item), known.below)
 
 /** What is certainly wrong with a template. */
-export function templateIssues(template: Template, known: Known, item: Form | null): readonly string[] {
-  const own = referencesOf(template).flatMap((reference) => {
-    const form = referenceForm(reference, known, item)
-    return typeof form === 'string' ? [form] : []
-  })
-  return template.kind === 'expression' ? [...own, ...formed(template, known, item).issues] : own
+export const templateIssues = (template: Template, known: Known, item: Form | null): readonly string[] =>
+  formedBy(template, (reference) => referenceForm(reference, known, item), known.below).issues
+
+/** `formOf` gives a message for a reference with an error. */
+export function formedBy(
+  template: Template,
+  formOf: (reference: Reference) => Form | string,
+  steps: Steps,
+): Formed {
+  const orAny = (reference: Reference): Form => {
+    const form = formOf(reference)
+    return typeof form === 'string' ? true : form
+  }
+  const own = referencesOf(template)
+    .map(formOf)
+    .filter((form) => typeof form === 'string')
+  if (template.kind !== 'expression') return { form: orAny(template), issues: own }
+  const { form, issues } = expressionForm(template, orAny, steps)
+  return { form, issues: [...own, ...issues] }
 }
 
 /**

@@ -96,7 +96,7 @@ function ofIntegration(tool: string, integration: string, live: LiveConnection |
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
 
 export const notConnectedMessage = (tool: string, integration: string): string =>
-  `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
+  `\`${tool}\` has no connection to \`${integration}\`: an admin can make one for the organization, or a person for the runs that they start, ${connectIt(tool)}`
 
 /** `rights` is empty if they are not known. */
 export function lacksMessage(tool: string, integration: string, rights: readonly string[] = []): string {

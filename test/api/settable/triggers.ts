@@ -223,7 +223,7 @@ export const triggerProofs: Proofs = {
     },
   ),
   ...ofPoll('tool', ['memory_get', 'file_read'], [['started', 'started'], ['failed']], pollStates, (tool) =>
-    tool === 'file_read' ? { params: { path: 'x' } } : {},
+    tool === 'file_read' ? { params: { path: 'x' }, list: '{{ output.rows }}' } : {},
   ),
   ...ofPoll('params.*', [{ key: 'rows' }, { key: 'none' }], [['started', 'started'], ['failed']], pollStates),
   ...ofPoll(
@@ -232,7 +232,7 @@ export const triggerProofs: Proofs = {
     [['b', 'a'], ['b']],
     pollTexts,
   ),
-  ...ofPoll('id', ['{{ item.id }}', '{{ 1 }}'], [['started', 'started'], ['failed']], pollStates),
+  ...ofPoll('id', ['{{ item.id }}', '{{ item.nr }}'], [['started', 'started'], ['failed']], pollStates),
   ...ofPoll(
     'order',
     [null, '{{ item.text }}'],

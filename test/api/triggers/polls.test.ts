@@ -49,6 +49,8 @@ test('an admin makes a poll, and everybody sees what it reads', async () => {
   })
 })
 
+const ofSheet = { tool: 'sheets_read', params: { spreadsheet: 'sheet-1', range: 'Orders' } }
+
 test.each([
   ['poll.tool', { tool: 'no_such_tool' }],
   ['poll.tool', { tool: 'memory_set', params: { key: 'k', value: 1 } }],
@@ -61,9 +63,37 @@ test.each([
   ['poll.id', { id: '{{ body.id }}' }],
   ['poll.order', { order: '{{ due_at }}' }],
   ['poll.list', { list: '' }],
+  ['poll.list', { list: 'output.value' }],
+  ['poll.list', { list: '{{ output.value }}, {{ output.value }}' }],
+  ['poll.list', { list: '{{ output.valeu }}' }],
+  ['poll.list', { list: '{{ filter(output.valeu, row, row.open) }}' }],
+  ['poll.list', { list: '{{ output.key }}' }],
+  ['poll.list', { ...ofSheet, list: '{{ output.recrods }}' }],
+  ['poll.id', { id: 'item.id' }],
+  ['poll.id', { id: '{{ output.key }}' }],
+  ['poll.id', { list: '{{ [{ "nr": 1 }] }}', id: '{{ item.id }}' }],
+  ['poll.order', { order: 'day' }],
+  ['poll.order', { order: '{{ size(output.value) }}' }],
 ])('422 at `%s`', async (path, poll) => {
   const refused = await make(poll)
   expect([refused.status, placesOf(refused)]).toEqual([422, [path]])
+})
+
+test('an expression over the item is sound, also beside others', async () => {
+  const list = '{{ filter(output.value, row, row.open) }}'
+  const { status } = await make({
+    list,
+    id: '{{ output.key + "-" + text(item.id) }}',
+    order: '{{ -item.day }}',
+  })
+  expect(status).toBe(201)
+  const rows = await make({
+    ...ofSheet,
+    list: '{{ output.records }}',
+    id: '{{ item["E-mail"] }}',
+    order: '{{ item.Day }}',
+  })
+  expect(rows.body.error).toBeUndefined()
 })
 
 test('422 for fields of other kinds', async () => {

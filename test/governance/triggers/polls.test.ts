@@ -152,7 +152,12 @@ describe('a poll that means no items fails with a reason, and the next one comes
   test.each<[string, Json, Partial<PollSettings>, string]>([
     ['no list', { a: 1 }, {}, '`list` gives no list'],
     ['nothing', null, {}, '`list` gives no list'],
-    ['a missing path', [], { list: '{{ output.nothing }}' }, 'there is no `nothing` in the value'],
+    [
+      'a missing path',
+      { a: 1 },
+      { list: '{{ output.value.nothing }}' },
+      'there is no `nothing` in the value',
+    ],
     ['too many', many(1_001), {}, 'has 1001 items, and at most 1000 are possible'],
     ['an id that is an object', rows({ a: 1 }), {}, 'is an object for item 1 of the list'],
     ['an id that is null', rows('a', null), {}, 'is null for item 2 of the list'],
@@ -161,7 +166,12 @@ describe('a poll that means no items fails with a reason, and the next one comes
     ['a number and a text', rows(7, '7'), {}, 'is the same for the items 1 and 2 of the list'],
     ['an item without an id', [{ text: 'x' }], {}, 'there is no `id` in the value'],
     ['an order of two kinds', rows(1, 'a'), { order: '{{ item.id }}' }, 'compares a number with text'],
-    ['an order that is null', rows('a', 'b'), { order: '{{ null }}' }, 'compares two numbers or two texts'],
+    [
+      'an order that is null',
+      rows('a', 'b'),
+      { order: '{{ item.day ?? null }}' },
+      'compares two numbers or two texts',
+    ],
     [
       'an expression that is too large',
       many(1_000),
