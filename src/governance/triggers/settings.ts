@@ -66,8 +66,10 @@ export function requireSound(kind: TriggerKind, settings: TriggerSettings, secre
     } catch (error) {
       throw errorAt('validation_error', 'schedule.time_zone', (error as Error).message)
     }
-    if ((schedule.cron === null) === (schedule.every_seconds === null))
-      throw errorAt('validation_error', 'schedule', 'give `cron` or `every_seconds`, not both')
+    if ((schedule.cron === null) === (schedule.every_seconds === null)) {
+      const both = schedule.cron === null ? '' : ', not both'
+      throw errorAt('validation_error', 'schedule', `give \`cron\` or \`every_seconds\`${both}`)
+    }
     if (schedule.catch_up === 'all' && schedule.overlap === 'skip')
       throw errorAt(
         'validation_error',

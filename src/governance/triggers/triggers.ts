@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { newId } from '../../contract/ids.ts'
+import { peoplePath } from '../../contract/pages.ts'
 import { restartLane } from '../../db/queries/lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { PollSettings, TriggerSettings, WebhookSettings } from '../../db/schema/triggers.ts'
@@ -46,7 +47,7 @@ export const mostArmed = 20
 /** The secret is there if the service has just made it. */
 export type NewTrigger = TriggerView & { readonly secret: string | null }
 
-/** Throws `validation_error`, `not_found` for the version, and as `growAs`. */
+/** Throws `validation_error`, and as `growAs`. */
 export async function createTrigger(
   context: ChangingRuns,
   caller: Caller,
@@ -302,7 +303,7 @@ async function requireAccount(tx: ChainTx, id: string): Promise<void> {
   if (role === 'member') return
   const why =
     role === null
-      ? 'there is no such service account: an owner makes one at `/console/service-accounts`'
+      ? `there is no such service account: an owner makes one at \`${peoplePath}#service-accounts\``
       : 'is only a viewer and cannot start runs: an owner makes it a member'
   throw errorAt('validation_error', 'service_account', why)
 }
@@ -319,7 +320,7 @@ async function requireRoom(tx: ChainTx, workflowId: string): Promise<void> {
   )
 }
 
-/** Throws `not_found` for the version, and `validation_error` if a run could never start with such inputs. */
+/** Throws `validation_error` for a version that is not there, or if a run could never start with such inputs. */
 async function checkInputsOf(
   context: ChangingRuns,
   caller: Caller,
@@ -328,7 +329,15 @@ async function checkInputsOf(
   { inputs, version }: Pick<TriggerInput, 'inputs' | 'version'>,
 ): Promise<void> {
   const { current } = await findVersion(context.db, { caller, workflowId })
-  const { definition } = await readVersion(context, workflowId, version === 'latest' ? current : version)
+  const { definition } = await readVersion(
+    context,
+    workflowId,
+    version === 'latest' ? current : version,
+  ).catch((error: unknown) => {
+    if (!(error instanceof DomainError) || error.code !== 'not_found') throw error
+    const why = `the workflow has no version ${version}: give the number of one, or \`latest\``
+    throw errorAt('validation_error', 'version', why)
+  })
   const declared = definition.inputs ?? {}
   const unknown = Object.keys(inputs)
     .filter((name) => !Object.hasOwn(declared, name))

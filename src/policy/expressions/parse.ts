@@ -198,7 +198,8 @@ class Parser {
   #unknownName(head: string, written: string, begin: number): ExpressionError {
     this.at = begin
     const dashed = /[\p{L}\p{N}_]-/u.test(head) ? ': write blanks around a minus' : ''
-    const isStep = nameForm.test(head) && written !== head && !reservedWords.has(head)
+    const isStep =
+      this.#roots === undefined && nameForm.test(head) && written !== head && !reservedWords.has(head)
     const hint = isStep
       ? `: the output of a step is \`${head}.output\`, and a variable is named first, as in \`filter(rows, row, …)\``
       : dashed

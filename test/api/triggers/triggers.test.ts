@@ -263,9 +263,26 @@ describe('who may do what', () => {
     expect([refused.status, placesOf(refused)]).toEqual([422, [path]])
   })
 
+  test.each([
+    [{ schedule: {} }, /^give `cron` or `every_seconds`$/],
+    [{ schedule: { cron: '* * * * *', every_seconds: 60 } }, /not both$/],
+    [
+      { schedule: { every_seconds: 60 }, inputs: { text: '{{ body.title }}' } },
+      /reads `due_at`: `body.title` is not a value \(/,
+    ],
+    [
+      { schedule: { every_seconds: 60 }, service_account: 'usr_1' },
+      /at `\/console\/people#service-accounts`$/,
+    ],
+  ])('422 for %j says what to change', async (over, words) => {
+    const refused = await make(over)
+    expect(refused.body.error?.details[0]?.message).toMatch(words)
+  })
+
   test('a pinned version stays, and `latest` follows the workflow', async () => {
     const schedule = { every_seconds: 3600 }
-    expect(codeOf(await make({ schedule, version: 7 }))).toMatch(/^404|^422/)
+    const other = await make({ schedule, version: 7 })
+    expect([codeOf(other), placesOf(other)]).toEqual(['422 validation_error', ['version']])
     const { body: pinned } = await make({ schedule, version: 1 })
     const tried = await as('admin', 'POST', at(pinned, '/test'), {})
     expect(tried.body).toMatchObject({ executable: true, inputs: {} })
