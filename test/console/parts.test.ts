@@ -455,6 +455,16 @@ describe('a refused form', () => {
     expect(text).not.toMatch(/body|is not valid|given_name/)
   })
 
+  test('says all that is wrong below a field, and takes no name there for a label', () => {
+    const details = [
+      { path: 'members.name', message: 'input `name` is required' },
+      { path: 'members.until', message: 'there is no input `until`' },
+    ]
+    expect(plain(refused('the inputs are wrong: input `name` is required (and 1 more)', details))).toContain(
+      'Members: Input name is required. There is no input until.',
+    )
+  })
+
   test('keeps a message about no field', () => {
     expect(plain(refused('the name is taken', []))).toBe('The name is taken.')
     const alone = refused('the body is not valid: must have a condition', [

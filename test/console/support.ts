@@ -239,10 +239,13 @@ export async function agentSession(server: TestServer, name = 'Claude Code'): Pr
 }
 
 /** A trigger of a new workflow, which takes messages with a bearer token. */
-export async function aWebhookTrigger({ call, identities }: TestServer): Promise<Answer> {
+export async function aWebhookTrigger(
+  { call, identities }: TestServer,
+  accountName = 'clerk',
+): Promise<Answer> {
   const { owner } = identities.users
   const accounts = `/organizations/${identities.organization_id}/service-accounts`
-  const account = await call(owner.api_key, 'POST', accounts, { name: 'clerk' })
+  const account = await call(owner.api_key, 'POST', accounts, { name: accountName })
   const definition = { inputs: { text: { type: 'string' } }, steps: [step] }
   const workflow = await call(owner.api_key, 'POST', '/workflows', { name: 'notes', definition })
   return call(owner.api_key, 'POST', `/workflows/${workflow.body.id}/triggers`, {

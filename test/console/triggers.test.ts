@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { aWebhookTrigger, signedInAt, violations } from './support.ts'
 
@@ -52,6 +52,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('button', { name: 'Delete the trigger' }).click()
     await page.getByRole('heading', { level: 1, name: 'Triggers' }).waitFor()
     expect(await page.getByText('at ten').count()).toBe(0)
+    expect(await page.getByText('The trigger is deleted.').count()).toBe(1)
   })
 
   inBrowser('a webhook shows its secret once, and its page the firing of a message', async () => {
@@ -106,13 +107,51 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     expect(await page.getByText('memory_get every 300 s').count()).toBe(1)
     await page.locator('summary', { hasText: 'Change …' }).click()
     expect(await page.getByLabel('Tool').inputValue()).toBe('memory_get')
-    await page.getByLabel('Seconds').fill('60')
+    await page.getByLabel('Every how many seconds').fill('60')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('memory_get every 60 s').waitFor()
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     await page.getByRole('link', { name: 'Show the calls' }).click()
     await page.getByText('No run matches.').waitFor()
   })
+})
+
+test('the forms say what to change, and workflows with one name are told apart', async () => {
+  const cookie = await home.cookieOf('approver')
+  const refusal = async (kind: string, fields: Record<string, string>) => {
+    const token = await home.tokenOf(`${path}?new=${kind}`, 'approver')
+    const common = { name: 't', workflow: first.workflow_id, service_account: first.service_account }
+    const sent = { token, kind, version: 'latest', inputs: '{}', time_zone: 'UTC', ...common, ...fields }
+    return plain(await (await home.post(path, sent, {}, cookie)).text())
+  }
+  const modes = { catch_up: 'last', overlap: 'skip', cron: '', every_seconds: '' }
+  expect(await refusal('schedule', { ...modes, every_seconds: '1h' })).toContain(
+    'Every how many seconds: Must be a number of seconds.',
+  )
+  expect(await refusal('schedule', modes)).toContain('Give “Cron pattern” or “Every how many seconds”.')
+  expect(await refusal('schedule', { ...modes, every_seconds: '60', version: '7' })).toContain(
+    'Version: The workflow has no version 7',
+  )
+  const definition = { steps: [{ id: 's', compute: { a: 1 } }] }
+  await home.call('owner', 'POST', '/workflows', { name: 'notes', slug: 'other-notes', definition })
+  const shown = await home.html(`${path}?new=schedule`)
+  expect(shown).toContain('>notes (other-notes)</option>')
+  expect(shown).toContain(`>notes (${first.workflow_id})</option>`)
+  expect(shown).toContain(`href="/console/workflows/${first.workflow_id}/run"`)
+})
+
+test('a trigger whose service account was deleted says that it needs another one', async () => {
+  const { body: made } = await aWebhookTrigger(home.server, 'lost clerk')
+  const place = `/console/workflows/${made.workflow_id}/triggers/${made.id}`
+  const read = async (at: string) => plain(await home.html(at))
+  expect(await read(place)).not.toContain('another service account')
+  await home.call(
+    'owner',
+    'DELETE',
+    `/organizations/${home.server.identities.organization_id}/service-accounts/${made.service_account}`,
+  )
+  expect(await read(place)).toContain('Needs another service account')
+  expect(await read(path)).toContain('Needs another service account')
 })
 
 describe('the form changes only what is another one', () => {

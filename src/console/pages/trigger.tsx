@@ -18,7 +18,16 @@ import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { accountsFor, mayArm, nextOf, shownSecret, toolsFor, TriggerState, whenWords } from './triggers.tsx'
+import {
+  accountsFor,
+  lacksAccount,
+  mayArm,
+  nextOf,
+  shownSecret,
+  toolsFor,
+  TriggerState,
+  whenWords,
+} from './triggers.tsx'
 
 /* One trigger: what it starts, pause and resume, and its firings. */
 
@@ -44,6 +53,7 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
   if (!firings.ok) return problemPage(firings, visit.place)
   if (!workflow.ok) return problemPage(workflow, visit.place)
   const trigger = found.body
+  const isLost = lacksAccount(trigger, accounts)
   const path = triggerPath(trigger.workflow_id, trigger.id)
   const { data, next_cursor: next } = firings.body
   return {
@@ -59,8 +69,11 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
             <Words text={trigger.name} />
           </h1>
           <p>
-            <TriggerState paused={trigger.paused} />
+            <TriggerState paused={trigger.paused} isLost={isLost} />
           </p>
+          {isLost ? (
+            <p>Its service account was deleted, or is only a viewer. Choose another one below.</p>
+          ) : null}
           {trigger.paused_reason === null ? null : (
             <p>
               <Message text={trigger.paused_reason} />
@@ -69,12 +82,15 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
         </header>
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
-        <Facts facts={factsOf(trigger, { workflow: workflow.body.name, accounts, now: visit.now })} />
+        <Facts
+          facts={factsOf(trigger, { workflow: workflow.body.name, accounts: accounts ?? [], now: visit.now })}
+        />
         {mayArm(visit) ? (
           <>
             <Changes trigger={trigger} token={visit.token} path={path} />
             <Settings
-              {...{ trigger, visit, accounts, filled }}
+              {...{ trigger, visit, filled }}
+              accounts={accounts ?? []}
               tools={trigger.kind === 'poll' ? await toolsFor(visit) : []}
             />
           </>
@@ -175,7 +191,7 @@ function Changes({ trigger, token, path }: { trigger: Trigger; token: string; pa
 
 const results = { save: 'The change is saved, and holds from the next firing on.' }
 
-/** Unfolded if it was refused. */
+/** Unfolded if something was refused. */
 function Settings(props: {
   readonly trigger: Trigger
   readonly visit: PersonsVisit
@@ -185,7 +201,7 @@ function Settings(props: {
 }) {
   const { trigger, visit, filled } = props
   return (
-    <details open={filled.form !== null}>
+    <details open={filled.problem !== null}>
       <summary class="button">Change …</summary>
       <PostForm action={triggerPath(trigger.workflow_id, trigger.id)} token={visit.token} class="card fill">
         <TriggerFields kind={trigger.kind} {...props} />
@@ -230,7 +246,10 @@ export async function changeTrigger(visit: PersonsVisit, form: Form): Promise<Sh
   >
   const path = triggerPath(params.id, params.trigger)
   if (secret && webhook) return shownSecret({ path, secret, url: webhook.url })
-  return { redirect: action === 'delete' ? triggersPath : action === 'save' ? `${path}?done=save` : path }
+  return {
+    redirect:
+      action === 'delete' ? `${triggersPath}?done=delete` : action === 'save' ? `${path}?done=save` : path,
+  }
 }
 
 async function save(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {

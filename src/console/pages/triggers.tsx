@@ -1,5 +1,5 @@
-import { peoplePath, triggerPath, triggersPath } from '../../contract/pages.ts'
-import { empty, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { peoplePath, startPath, triggerPath, triggersPath } from '../../contract/pages.ts'
+import { empty, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { secretPage } from '../parts/secret.tsx'
@@ -36,8 +36,18 @@ export function whenWords({
   return cron === null ? `every ${seconds} s` : `${cron} (${zone})`
 }
 
-export const TriggerState = ({ paused }: Pick<Trigger, 'paused'>) =>
-  paused ? <Badge tone="hold" word="Paused" /> : <Badge tone="good" word="Active" />
+export const TriggerState = ({ paused, isLost }: { paused: boolean; isLost: boolean }) =>
+  paused ? (
+    <Badge tone="hold" word="Paused" />
+  ) : isLost ? (
+    <Badge tone="bad" word="Needs another service account" />
+  ) : (
+    <Badge tone="good" word="Active" />
+  )
+
+/** Its service account was deleted, or is no member. `accounts`: null for people who may not see them. */
+export const lacksAccount = ({ service_account: own }: Trigger, accounts: Options | null): boolean =>
+  accounts !== null && !accounts.some(([id]) => id === own)
 
 /** null for a webhook, and while it is paused. */
 export const nextOf = ({ schedule, poll, paused }: Trigger): string | null =>
@@ -56,6 +66,8 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
   })
   if (!listed.ok) return problemPage(listed, visit.place)
   const { data, next_cursor: next } = listed.body
+  const [workflows, accounts] = await Promise.all([workflowsFor(visit), accountsFor(visit)])
+  const names = new Map(workflows)
   const kind = filled.form?.get('kind') ?? visit.query.get('new')
   return {
     status: filled.problem?.status ?? 200,
@@ -73,6 +85,7 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
           </p>
         </header>
         <Refused filled={filled} />
+        <Told visit={visit} results={{ delete: 'The trigger is deleted.' }} />
         {data.length === 0 ? (
           <Empty title="There is no trigger yet.">
             An admin makes one for a workflow and a service account.
@@ -80,13 +93,16 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
         ) : (
           <Table
             label="Triggers"
-            head={['Name', 'When', 'State', 'Next']}
+            head={['Name', 'Workflow', 'When', 'State', 'Next']}
             rows={data.map((trigger) => [
               <a href={triggerPath(trigger.workflow_id, trigger.id)}>
                 <Words text={trigger.name} />
               </a>,
+              <a href={startPath.replace(':id', trigger.workflow_id)}>
+                <Words text={names.get(trigger.workflow_id) ?? trigger.workflow_id} most={120} />
+              </a>,
               whenWords(trigger),
-              <TriggerState paused={trigger.paused} />,
+              <TriggerState paused={trigger.paused} isLost={lacksAccount(trigger, accounts)} />,
               timeOf(nextOf(trigger), visit.now),
             ])}
           />
@@ -105,7 +121,9 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
             <a href={`${triggersPath}?new=poll`}>New poll</a>
           </p>
         ) : null}
-        {mayArm(visit) && isKind(kind) ? await newTrigger(visit, filled, kind) : null}
+        {mayArm(visit) && isKind(kind)
+          ? await newTrigger(visit, filled, kind, { workflows, accounts: accounts ?? [] })
+          : null}
       </article>
     ),
   }
@@ -121,7 +139,9 @@ export async function toolsFor(visit: PersonsVisit): Promise<Options> {
   return tools.body.data.filter((tool) => tool.side_effect === 'read').map(({ name }) => [name, name])
 }
 
-export async function accountsFor(visit: PersonsVisit): Promise<Options> {
+/** Those that can start runs. null for people who may not see them. */
+export async function accountsFor(visit: PersonsVisit): Promise<Options | null> {
+  if (!mayArm(visit)) return null
   const accounts = await serviceAccountsOf(visit, organizationId(visit))
   return accounts.filter(({ role }) => role === 'member').map(({ id, name }) => [id, name])
 }
@@ -129,15 +149,22 @@ export async function accountsFor(visit: PersonsVisit): Promise<Options> {
 async function workflowsFor(visit: PersonsVisit): Promise<Options> {
   const query = { organization_id: organizationId(visit), limit: '200' }
   const listed = await visit.api.call('GET /workflows', { query })
-  return listed.ok ? listed.body.data.map(({ id, name }) => [id, name]) : []
+  if (!listed.ok) return []
+  const { data } = listed.body
+  const isAlone = (name: string) => data.filter((each) => each.name === name).length === 1
+  return data.map(({ id, name, slug }) => [id, isAlone(name) ? name : `${name} (${slug ?? id})`])
 }
 
-async function newTrigger(visit: PersonsVisit, filled: Filled, kind: TriggerKind) {
-  const [workflows, accounts] = await Promise.all([workflowsFor(visit), accountsFor(visit)])
+async function newTrigger(
+  visit: PersonsVisit,
+  filled: Filled,
+  kind: TriggerKind,
+  { workflows, accounts }: { readonly workflows: Options; readonly accounts: Options },
+) {
   if (workflows.length === 0 || accounts.length === 0)
     return (
-      <Empty title="A trigger needs a workflow and a service account.">
-        An owner makes service accounts at <a href={peoplePath}>People</a>.
+      <Empty title="A trigger needs a workflow, and a service account with the role “member”.">
+        An owner makes service accounts at <a href={`${peoplePath}#service-accounts`}>People</a>.
       </Empty>
     )
   const tools = kind === 'poll' ? await toolsFor(visit) : []

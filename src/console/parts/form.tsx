@@ -26,8 +26,9 @@ export const problemsAt = ({ problem }: Filled, name: string, more: readonly str
 export type Labels = Readonly<Record<string, string>>
 
 /**
- * A refusal in the words of the page: the API names fields as programs know them. `aliases`: fields of the body that
- * stand in another field of the form. `refused` is the head of the message.
+ * A refusal in the words of the page: the API names fields as programs know them. Names below a field, as those of
+ * inputs, are no fields of the form. `aliases`: fields of the body that stand in another field of the form. `refused` is
+ * the head of the message.
  */
 export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}, refused?: string): Filled {
   const { problem } = filled
@@ -41,7 +42,8 @@ export function labelled(filled: Filled, labels: Labels, aliases: Labels = {}, r
     const [first = '', ...rest] = path.split('.')
     // The label stands before the message.
     const own = labels[path] === undefined ? message : message.replace(/^(input|field) `[^`]*` /, '')
-    return { path: [aliases[first] ?? first, ...rest].join('.'), message: inWords(own) }
+    const isBelow = rest.length > 0 && labels[path] === undefined
+    return { path: [aliases[first] ?? first, ...rest].join('.'), message: isBelow ? own : inWords(own) }
   })
   // The API repeats the first detail, and how the body names its field.
   const [first] = (problem.details ?? []).filter(({ message }) => problem.message.includes(message))
@@ -72,7 +74,12 @@ export function Refused({ filled: { problem, labels = {} } }: { filled: Filled }
                 ) : (
                   <a href={`#${name}`}>{labels[name]}</a>
                 )}
-                : <Message text={found?.[0]?.message ?? ''} />
+                :{' '}
+                {found?.slice(0, mostWrong).map(({ message }) => (
+                  <>
+                    <Message text={message} />{' '}
+                  </>
+                ))}
               </li>
             ))}
         </ul>

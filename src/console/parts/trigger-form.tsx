@@ -17,7 +17,7 @@ const labels = {
   version: 'Version',
   inputs: 'Inputs',
   cron: 'Cron pattern',
-  every_seconds: 'Seconds',
+  every_seconds: 'Every how many seconds',
   time_zone: 'Time zone',
   catch_up: 'If no worker was there',
   overlap: 'If the last run has not ended',
@@ -137,7 +137,7 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
         help:
           trigger === null
             ? 'Only if the sender made it, as Slack does. Else leave it empty: you get one.'
-            : 'Leave it empty to keep the present one. If the proof is another one then, you get a new one.',
+            : 'Leave it empty to keep the present one. If you choose another proof, you get a new one.',
       },
     ],
     body: (text, trigger) => ({
@@ -215,8 +215,8 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
 }
 
 /** One that is not offered any more must not become another one. */
-const withOwn = (offered: Options, own: string | undefined): Options =>
-  own === undefined || offered.some(([value]) => value === own) ? offered : [[own, own], ...offered]
+const withOwn = (offered: Options, own: string | undefined, words = own): Options =>
+  own === undefined || offered.some(([value]) => value === own) ? offered : [[own, words ?? own], ...offered]
 
 export const isKind = (kind: string | null): kind is TriggerKind =>
   kind !== null && Object.hasOwn(kinds, kind)
@@ -252,9 +252,9 @@ export function TriggerFields(props: {
           ...(workflows === undefined ? [] : [{ name: 'workflow', options: workflows }]),
           {
             name: 'service_account',
-            options: withOwn(accounts, own),
+            options: withOwn(accounts, own, 'Choose another one: this was deleted, or is only a viewer'),
             ...(own === undefined ? {} : { value: own }),
-            help: 'Its runs act for it.',
+            help: 'The runs act with its rights.',
           },
           {
             name: 'version',
@@ -289,6 +289,9 @@ export function triggerBody(
   })
   if (version !== 'latest' && !/^[1-9]\d{0,8}$/.test(version))
     return wrong('version', 'give the number of a version, or `latest`')
+  const seconds = text('every_seconds')
+  if (!/^\d*$/.test(seconds) || (kind === 'poll' && seconds === ''))
+    return wrong('every_seconds', 'must be a number of seconds')
   const objects: Record<string, JsonObject> = {}
   for (const name of ['inputs', 'params'])
     try {
