@@ -111,6 +111,10 @@ export const workflowChanges = z
     error: 'describes a new version: give its `definition` too',
   })
   .meta({ id: 'WorkflowChanges' })
+const validateBody = named('ValidateRequest', {
+  organization_id: z.string().optional(),
+  definition: z.record(z.string(), anyJson).describe('as for saving; its mistakes are the answer'),
+})
 export const rollbackBody = named('RollbackRequest', { message: message.default('') })
 
 /** People would confuse tags that differ only in letter case. */
@@ -264,7 +268,7 @@ export const workflowRoutes = [
       '422 names all mistakes at once, of the shape and of the meaning; for YAML with line and column. Whether its tools work in the organization, a preview says.',
     bodyValues,
     takesYaml: true,
-    body: z.strictObject({ organization_id: z.string().optional(), definition: anyJson }),
+    body: validateBody,
     responses: { 200: z.strictObject({ valid: z.literal(true) }) },
     handle: ({ body }) => {
       requireFlawless(body.definition as Json)
