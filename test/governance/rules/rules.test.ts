@@ -302,6 +302,7 @@ describe('governance settings', () => {
       require_mfa: false,
       require_sso: false,
       restricted_labels: ['confidential', 'pii'],
+      trust_answers: false,
       run_values: 'participants',
       keep_decision_params: true,
     })
