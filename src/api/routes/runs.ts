@@ -33,8 +33,14 @@ import {
 } from '../schemas/common.ts'
 import {
   cancelBody,
-  execution,
   executeBody,
+  resolveBody,
+  draftBody,
+  previewBody,
+  rerunBody,
+} from '../schemas/run-requests.ts'
+import {
+  execution,
   cancelledExample,
   executionExample,
   receiptExample,
@@ -44,11 +50,7 @@ import {
   runStatus,
   runSummary,
   receipt,
-  resolveBody,
   stepCall,
-  draftBody,
-  previewBody,
-  rerunBody,
   versionChange,
 } from '../schemas/runs.ts'
 import { pageWith, story } from '../schemas/example.ts'

@@ -6,10 +6,11 @@ import { references } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import type { Unsealing, UnsealingRuns } from '../../governance/context.ts'
 import { readRunSnapshot, type RunSnapshot } from '../../governance/runs/values/run-snapshot.ts'
+import { readOutputText } from '../../governance/runs/values/outputs.ts'
 import { readVersion } from '../../governance/runs/values/version-cache.ts'
 import { outputBinding } from '../../governance/sealing/bindings.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
-import { openKept, sealText } from '../../governance/sealing/sealer.ts'
+import { sealText } from '../../governance/sealing/sealer.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
 import { nextTurn } from '../../shared/time-slices.ts'
 import type { DefinedCall, Earlier, Reused } from './call.ts'
@@ -34,7 +35,7 @@ export interface EarlierAsked {
   readonly acts: string | null
 }
 
-/** So many completed calls are compared. A chain has more runs only if the same step was made anew in each. */
+/** As many completed calls are compared as a chain has runs. */
 const mostCompared = 20
 
 export async function findEarlier(
@@ -91,14 +92,7 @@ const meaningOf = ({ depends_on: _depends, summary: _summary, ...rest }: Workflo
   canonicalJson(rest)
 
 async function copyOutput(context: Unsealing, from: EffectKey, to: EffectKey): Promise<SealedText | null> {
-  const row = await context.db
-    .selectFrom('effects')
-    .select('output_sealed')
-    .where('run_id', '=', from.runId)
-    .where('step_id', '=', from.stepId)
-    .where('item_index', '=', from.itemIndex)
-    .executeTakeFirst()
-  const text = await openKept(context.sealer, outputBinding(from), row?.output_sealed ?? null)
+  const text = await readOutputText(context, from)
   return text === null ? null : sealText(context.sealer, outputBinding(to), text)
 }
 

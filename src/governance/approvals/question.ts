@@ -3,8 +3,8 @@ import type { ApprovalKind } from '../../contract/status.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import type { Question } from '../../steps/ask.ts'
 import type { UnsealingRuns } from '../context.ts'
+import { readOutputText } from '../runs/values/outputs.ts'
 import { readVersion, type VersionReader } from '../runs/values/version-cache.ts'
-import { outputBinding } from '../sealing/bindings.ts'
 
 /* What a step `ask` asks stands in the frozen version of its run. Its row of `approvals` has only the title. */
 
@@ -95,15 +95,7 @@ export async function shownQuestion(
 }
 
 /** Undefined until the step has an output, and after it was removed. */
-async function readAnswer({ db, sealer }: UnsealingRuns, key: EffectKey): Promise<Json | undefined> {
-  const row = await db
-    .selectFrom('effects')
-    .select('output_sealed')
-    .where('run_id', '=', key.runId)
-    .where('step_id', '=', key.stepId)
-    .where('item_index', '=', key.itemIndex)
-    .executeTakeFirst()
-  if (row === undefined || row.output_sealed === null) return undefined
-  const output = JSON.parse(await sealer.open(outputBinding(key), row.output_sealed)) as { answer: Json }
-  return output.answer
+async function readAnswer(reader: UnsealingRuns, key: EffectKey): Promise<Json | undefined> {
+  const text = await readOutputText(reader, key)
+  return text === null ? undefined : (JSON.parse(text) as { answer: Json }).answer
 }

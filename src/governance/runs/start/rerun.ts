@@ -67,7 +67,8 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
     .select('current_version')
     .where('id', '=', run.workflow_id)
     .executeTakeFirstOrThrow()
-  const version = { same: run.workflow_version, latest }[request.version as string] ?? Number(request.version)
+  const named = { same: run.workflow_version, latest }
+  const version = typeof request.version === 'number' ? request.version : named[request.version]
   const { definition } = await readVersion(context, run.workflow_id, version)
   const former = await openInputs(context, run)
   const madeAgain: MadeAgain = {

@@ -126,6 +126,21 @@ export async function openOutput(
   return text === null ? null : (JSON.parse(text) as Json)
 }
 
+/** JSON text. Null if the call has no output, or it was removed. Throws UnsealError. */
+export async function readOutputText(
+  { db, sealer }: Pick<OutputReader, 'db' | 'sealer'>,
+  key: EffectKey,
+): Promise<string | null> {
+  const row = await db
+    .selectFrom('effects')
+    .select('output_sealed')
+    .where('run_id', '=', key.runId)
+    .where('step_id', '=', key.stepId)
+    .where('item_index', '=', key.itemIndex)
+    .executeTakeFirst()
+  return openKept(sealer, outputBinding(key), row?.output_sealed ?? null)
+}
+
 /** Throws ResourceExhausted if the inputs are too large. */
 export async function readInputs(reader: OutputReader, runId: string): Promise<JsonObject> {
   return reader.runCaches.inputs.get(runId, async () => {
