@@ -16,6 +16,8 @@ import { usualLine } from '../src/governance/limits/fair-share.ts'
 import { limits } from '../src/governance/limits/shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'
 import { keptHours } from '../src/governance/idempotency.ts'
+import { mostRunsOfChain } from '../src/governance/runs/start/chain.ts'
+import { mostOpenReruns, rerunHours } from '../src/governance/runs/start/reruns.ts'
 import { mostResolvedBytes } from '../src/calls/runs/resolve.ts'
 import { mostStoredBytes } from '../src/calls/runs/storage-limit.ts'
 import { mostFailedItems, mostSealedBytes } from '../src/governance/runs/read/calls.ts'
@@ -184,6 +186,12 @@ const runs: Rows = [
   ],
   ['answer of a service, unpacked', `${bytes(mostAnswerBytes)}, ${count(mostOutputValues)} values of JSON`],
   ['parameters and outputs that one run stores', bytes(mostStoredBytes)],
+  ['runs that are made again from each other (a chain)', count(mostRunsOfChain)],
+  [
+    'runs that one request makes again, and such requests that go on',
+    `${numberAt('RerunFilter.run_ids.maxItems')}, ${count(mostOpenReruns)}`,
+  ],
+  ['time in which such a request starts runs', `${rerunHours} hours`],
   [
     'unknown outcomes that one request resolves',
     `${numberAt('ResolveRequest.item_indexes.maxItems')}, with ${bytes(mostResolvedBytes)} of outputs together`,

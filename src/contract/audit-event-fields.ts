@@ -27,6 +27,14 @@ export const callFields = {
   error_code: text,
 } as const
 
+export const rerunFields = {
+  rerun_id: text,
+  started: number,
+  refused: number,
+  not_started: number,
+  reason: text,
+} as const
+
 /** `items` is only for a whole `for_each` step, and `item_index` and `error_code` only for a step without a tool. */
 export const stepFields = {
   step_id: text,

@@ -399,6 +399,18 @@ export const auditEvents = {
     metadata: { ...fields.webhookFields, reason: text },
   },
   'webhook.deleted': { when: 'A webhook is deleted.', metadata: fields.webhookFields },
+  'rerun.requested': {
+    when: 'A person asks that many ended runs are made again.',
+    metadata: { rerun_id: text, runs: number, from: text, on_repeat: text },
+  },
+  'rerun.cancelled': {
+    when: 'A person cancels such a request: what has not started never does.',
+    metadata: fields.rerunFields,
+  },
+  'rerun.ended': {
+    when: 'Every run of such a request was started or refused.',
+    metadata: fields.rerunFields,
+  },
   'trigger.created': { when: 'A trigger of a workflow is saved.', metadata: fields.triggerFields },
   'trigger.updated': {
     when: 'A trigger changes, or somebody pauses or resumes it.',

@@ -25,6 +25,7 @@ export const idPrefixes = {
   passkey: 'pk',
   trigger: 'trg',
   firing: 'fir',
+  rerun: 'rrn',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

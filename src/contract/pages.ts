@@ -30,5 +30,7 @@ export const groupsPath = '/console/groups'
 export const providerPath = '/console/provider'
 /** What starts runs without a person. Each has a page below that of its workflow. */
 export const triggersPath = '/console/triggers'
+export const rerunsPath = '/console/reruns'
+export const rerunPath = (id: string): string => `${rerunsPath}/${id}`
 export const triggerPath = (workflowId: string, id: string): string =>
   `/console/workflows/${workflowId}/triggers/${id}`

@@ -22,6 +22,8 @@ import { webhookSender } from '../governance/webhooks/deliver.ts'
 import { fanOut } from '../governance/webhooks/fan-out.ts'
 import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
 import { removeOldFirings } from '../governance/triggers/firings.ts'
+import { removeOldReruns } from '../governance/runs/start/reruns.ts'
+import { rerunSender } from '../governance/runs/start/rerun-turns.ts'
 import { triggerSender } from '../governance/triggers/schedule.ts'
 import { longestWaitsTeller } from '../governance/upkeep/state-metrics.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
@@ -90,6 +92,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     mailSender(context, createMailer(config)),
     webhookSender(context),
     triggerSender(context, createMailer(config)),
+    rerunSender(context),
   ])
   context.onOutbox = () => runner.kick('temporal')
   const tasks = [
@@ -129,6 +132,7 @@ function recurringTasks(context: Context, engine: WorkflowEngine, attributes: At
     'writing deliveries to webhooks': () => fanOut(context),
     'removing old deliveries of webhooks': () => removeOldDeliveries(db),
     'removing old firings of triggers': () => removeOldFirings(db),
+    'removing old reruns': () => removeOldReruns(db),
     prune: () => prune(db),
     retention: () => removeOldData(context),
     'gathering changes of stored sizes': () => gatherMoves(db),

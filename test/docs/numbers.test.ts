@@ -86,7 +86,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
     'version.maximum=1000000000', 'after.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
   ],
   'a host is shorter': ['destination.maxLength=261'],
-  'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200', 'service_account.maxLength=100'],
+  'an id or token of the service is shorter': ['files.items.maxLength=100', 'run_ids.items.maxLength=100', 'workflow_id.maxLength=100', 'requested_by.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200', 'service_account.maxLength=100'],
   'the name of a tool is shorter': ['tool.maxLength=100'],
   'a definition has no more steps, and no longer ids': ['from.maxItems=100', 'from.items.maxLength=100'],
 } // prettier-ignore

@@ -45,15 +45,15 @@ describe('docs/agents.md', () => {
   })
 })
 
-describe('docs/operations.md', () => {
-  /* The tables of "The queue", compared with the list of lanes in the code. */
+describe('docs/reference/queue.md', () => {
+  /* Its tables, compared with the list of lanes in the code. */
 
-  const page = read('docs/operations.md')
-  const section = page.slice(page.indexOf('## The queue'), page.indexOf('## Messages in Slack'))
-  const cells = [...section.matchAll(/^\| `([^`]+)` +\|(.*)\|$/gm)].map(([, name = '', rest = '']) => ({
-    name,
-    rest: rest.split('|').map((cell) => cell.trim()),
-  }))
+  const cells = [...read('docs/reference/queue.md').matchAll(/^\| `([^`]+)` +\|(.*)\|$/gm)].map(
+    ([, name = '', rest = '']) => ({
+      name,
+      rest: rest.split('|').map((cell) => cell.trim()),
+    }),
+  )
 
   test('has each kind of lanes, with its numbers', () => {
     const shown = cells.flatMap(({ name, rest }) => (rest.length === 6 ? [[name, ...rest.slice(2, 5)]] : []))

@@ -183,6 +183,8 @@ export const deliverOutbox = (stack: Stack): Promise<void> =>
 export interface FakeReads {
   /** Calls of the body so far, by path. */
   readonly calls: Map<string, number>
+  /** Paths that fail permanently now. */
+  readonly failing: Set<string>
   /** Number of bodies that wait now. */
   waiting(): number
   /** Lets bodies end whose path starts with `prefix`: those that wait now, and those that start later. */
@@ -199,6 +201,7 @@ export interface FakeReads {
 export function fakeReads(): FakeReads {
   const original = run.file_read.body
   const calls = new Map<string, number>()
+  const failing = new Set<string>()
   const gates = new Set<{ path: string; open(): void }>()
   const released: string[] = []
   const wait = (path: string, signal: AbortSignal): Promise<void> => {
@@ -215,7 +218,7 @@ export function fakeReads(): FakeReads {
     if (/wait|deaf/.test(path)) await wait(path, signal)
     if (path.includes('crash')) throw new Error(`crashed on ${path}`)
     const isFlaky = path.includes('flaky')
-    if (path.includes('fail') || (isFlaky && count === 1))
+    if (path.includes('fail') || failing.has(path) || (isFlaky && count === 1))
       throw new ToolError('file_unreadable', 'it cannot be read', { retryable: isFlaky })
     if (path === 'big') return { output: { text: 'x'.repeat(25_000_000) } }
     return { output: { text: path, list: path.startsWith('list:') ? path.split(':').slice(1) : [] } }
@@ -223,6 +226,7 @@ export function fakeReads(): FakeReads {
   ;(run.file_read as { body: unknown }).body = body
   return {
     calls,
+    failing,
     waiting: () => gates.size,
     release(prefix = '') {
       released.push(prefix)

@@ -15,6 +15,7 @@ import { memberRoutes } from './members.ts'
 import { memoryRoutes } from './memory.ts'
 import { policyRoutes } from './policies.ts'
 import { postDraftPreview, postPreview, runDetailRoutes, postExecute, runRoutes } from './runs.ts'
+import { rerunRoutes } from './reruns.ts'
 import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
 import { scimRoutes, signInRoutes } from './sign-in.ts'
 import { serviceAccountRoutes } from './service-accounts.ts'
@@ -30,6 +31,8 @@ const all = [
   ...registryRoutes,
   postExecute,
   postPreview,
+  // Before `runRoutes`: otherwise `/runs/rerun` would mean a run with the id `rerun`.
+  ...rerunRoutes,
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,

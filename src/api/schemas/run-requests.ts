@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
-import { mostAttempts, mostResolved, onRepeats } from '../../contract/status.ts'
+import { mostAttempts, mostResolved, onRepeats, runEnded, runStatuses } from '../../contract/status.ts'
+import { mostRunsOfRerun } from '../../governance/runs/start/reruns.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import { anyJson, named } from './common.ts'
@@ -12,6 +13,9 @@ const inputLabels = z
   .record(z.string(), z.array(labelSlug).max(100))
   .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
   .describe('labels by input name; every step that refers to the input carries them')
+
+/** With an offset. */
+const moment = z.iso.datetime({ offset: true })
 
 const runFiles = z
   .array(z.string().max(100))
@@ -56,6 +60,32 @@ export const rerunBody = named('RerunRequest', {
     .enum(['happened', 'did_not_happen'])
     .optional()
     .describe('what you know, after you have looked, about calls of earlier runs whose outcome is unknown'),
+})
+
+const ofMany = {
+  from: z.enum(['failed', 'start']).default('failed'),
+  version: z.enum(['same', 'latest']).default('same'),
+  on_repeat: z.enum(onRepeats).default('hold'),
+}
+
+export const rerunFilter = named('RerunFilter', {
+  run_ids: z.array(z.string().min(1).max(100)).min(1).max(mostRunsOfRerun).optional(),
+  status: z
+    .enum(runStatuses.filter(runEnded))
+    .optional()
+    .describe('`failed`, if there are no `run_ids` either'),
+  workflow_id: z.string().min(1).max(100).optional(),
+  requested_by: z.string().min(1).max(100).optional().describe('only for admins, who else mean everybody'),
+  tool: z.string().min(1).max(100).optional().describe('a call of this tool did not complete'),
+  since: moment.optional().describe('when the run was accepted'),
+  until: moment.optional(),
+})
+
+export const manyBody = named('RerunManyRequest', {
+  organization_id: z.string().optional(),
+  filter: rerunFilter,
+  ...ofMany,
+  dry_run: z.boolean().default(false).describe('only says how many match'),
 })
 
 const previewedInputs = {

@@ -32,16 +32,19 @@ const refused = 'Nothing was started. Change this:'
 /** Characters. A longer input has no field, and stays as it is. */
 const longestField = 4_000
 
+/** What becomes of a call that an earlier run has made. */
+export const repeatChoices = [
+  ['hold', 'Ask before it is made once more'],
+  ['skip', 'Leave it out'],
+  ['allow', 'Make it once more'],
+] as const
+
 const choices = {
   from: [
     ['failed', 'From what failed'],
     ['start', 'From the start, with every step'],
   ],
-  on_repeat: [
-    ['hold', 'Ask before it is made once more'],
-    ['skip', 'Leave it out'],
-    ['allow', 'Make it once more'],
-  ],
+  on_repeat: repeatChoices,
   unknown_outcomes: [
     ['', 'Not known yet'],
     ['happened', 'It happened'],

@@ -1,7 +1,7 @@
-import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
-import type { PersonsVisit, RunHead, Shown } from '../visit.ts'
+import { addressOf, chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
+import { isAtLeast, type PersonsVisit, type RunHead, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { workflowsPath } from '../../contract/pages.ts'
+import { rerunsPath, workflowsPath } from '../../contract/pages.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { readTime } from '../../steps/wait.ts'
 import { countedFromOne } from '../parts/items.tsx'
@@ -36,16 +36,17 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
         organization={organization?.name ?? null}
         now={visit.now}
         zone={zone}
+        mayRepeat={isAtLeast(visit, 'member')}
       />
     ),
   }
 }
 
 /** The day begins at midnight of the reader's zone. A text that is not a day stays, and the route refuses it. */
-const startOf = (day: string, zone: string): string => readTime(day, zone)?.toISOString() ?? day
+export const startOf = (day: string, zone: string): string => readTime(day, zone)?.toISOString() ?? day
 
 /** The API's search ends at the beginning of a day, so this one includes `day`. A text that is not a day stays. */
-function dayAfter(day: string): string {
+export function dayAfter(day: string): string {
   const time = Date.parse(`${day}T00:00:00Z`)
   return /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(time)
     ? new Date(time + 86_400_000).toISOString().slice(0, 10)
@@ -63,9 +64,10 @@ export interface RunsProps {
   readonly organization: string | null
   readonly now: Date
   readonly zone: string
+  readonly mayRepeat: boolean
 }
 
-export function Runs({ runs, next, chosen, organization, now, zone }: RunsProps) {
+export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat }: RunsProps) {
   const isSearch = [...runFilters, 'workflow_id'].some((name) => chosen[name] !== undefined)
   const version = runs.map(({ id, status, status_reason }) => `${id}${status}${status_reason}`).join(' ')
   const isMoving = runs.some(({ status }) => !runEnded(status))
@@ -98,9 +100,22 @@ export function Runs({ runs, next, chosen, organization, now, zone }: RunsProps)
         next={next}
         words={{ first: 'Newest runs', next: 'Older runs' }}
       />
+      {mayRepeat ? (
+        <p class="links">
+          <a href={addressOf(rerunsPath, againOf(chosen))}>Run many again…</a>
+        </p>
+      ) : null}
     </article>
   )
 }
+
+/** What the filter of the other page can say too. */
+const againOf = ({ workflow_id, status, from, to }: RunsProps['chosen']) => ({
+  workflow_id,
+  status,
+  from,
+  to,
+})
 
 function Search({ chosen, zone }: Pick<RunsProps, 'chosen' | 'zone'>) {
   const states = runStatuses.map((each) => [each, wordOf(each)] as const)

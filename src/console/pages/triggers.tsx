@@ -146,7 +146,7 @@ export async function accountsFor(visit: PersonsVisit): Promise<Options | null> 
   return accounts.filter(({ role }) => role === 'member').map(({ id, name }) => [id, name])
 }
 
-async function workflowsFor(visit: PersonsVisit): Promise<Options> {
+export async function workflowsFor(visit: PersonsVisit): Promise<Options> {
   const query = { organization_id: organizationId(visit), limit: '200' }
   const listed = await visit.api.call('GET /workflows', { query })
   if (!listed.ok) return []

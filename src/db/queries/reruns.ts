@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { RerunFilter } from '../schema/runs.ts'
 
 /**
  * The runs of a chain whose values the requester of the newest one sees: their own, and the one from which it was made,
@@ -68,3 +69,56 @@ export const readOpenInChain = (
     (select count(*)::int from effects e join own on own.id = e.run_id where e.state = 'unknown_outcome') as unknown_calls,
     (select count(*)::int from own) as runs,
     array(select r from own, unnest(own.readers) as r group by r having count(*) = (select count(*) from own)) as readers`
+
+/** Ended runs with their data that nobody made again yet, the oldest first. null and absent: all. */
+export const runsToRepeat = (
+  given: RerunFilter & { readonly organizationId: string; readonly requester: string | null },
+  most: number,
+): RawBuilder<{ readonly id: string }> => sql`
+  select id from runs r
+  where organization_id = ${given.organizationId} and poll_of is null and data_removed_at is null and finished_at is not null
+    and ${given.run_ids === undefined ? sql`status = ${given.status ?? 'failed'}` : sql`id = any(${[...given.run_ids]}::text[])`}
+    and ${given.requester === null ? sql`true` : sql`requested_by = ${given.requester}`}
+    and ${given.workflow_id === undefined ? sql`true` : sql`workflow_id = ${given.workflow_id}`}
+    and ${given.since === undefined ? sql`true` : sql`created_at >= ${given.since}::timestamptz`}
+    and ${given.until === undefined ? sql`true` : sql`created_at < ${given.until}::timestamptz`}
+    and ${
+      given.tool === undefined
+        ? sql`true`
+        : sql`exists (select from effects e where e.run_id = r.id and e.tool = ${given.tool} and e.state in ('failed', 'denied', 'rejected', 'expired', 'unknown_outcome'))`
+    }
+    and not exists (select from runs n where n.rerun_of = r.id)
+  order by id limit ${most}`
+
+export const openReruns = (organizationId: string): RawBuilder<{ readonly open: number }> => sql`
+  select count(*)::int as open from reruns where organization_id = ${organizationId} and ended_at is null`
+
+export interface RerunCounts {
+  readonly total: number
+  readonly waiting: number
+  readonly started: number
+  readonly refused: number
+  readonly cancelled: number
+  /** Those of the new runs that go on, wait for a person, are completed, and ended otherwise. */
+  readonly open: number
+  readonly held: number
+  readonly completed: number
+  readonly failed: number
+}
+
+export const countRerunItems = (id: string): RawBuilder<RerunCounts> => sql`
+  select count(*)::int as total, count(*) filter (where state = 'waiting')::int as waiting,
+    count(*) filter (where state = 'started')::int as started, count(*) filter (where state = 'refused')::int as refused,
+    count(*) filter (where state = 'cancelled')::int as cancelled,
+    count(*) filter (where status in ('queued', 'running'))::int as open,
+    count(*) filter (where status in ('paused', 'awaiting_approval'))::int as held,
+    count(*) filter (where status = 'completed')::int as completed,
+    count(*) filter (where status in ('failed', 'denied', 'rejected', 'expired', 'cancelled'))::int as failed
+  from rerun_items i left join runs r on r.id = i.new_run_id where rerun_id = ${id}`
+
+export const removeRerunsOlderThan = (days: number): RawBuilder<unknown> => sql`
+  delete from reruns where ended_at < clock_timestamp() - make_interval(days => ${days})`
+
+/** Null: nobody made it again. */
+export const readMadeAgainAs = (runId: string): RawBuilder<{ readonly id: string }> => sql`
+  select id from runs where rerun_of = ${runId} order by id desc limit 1`

@@ -23,6 +23,8 @@ export interface Sender {
   readonly keyMadeBy?: string | null
   /** In place of a key and a session, a trigger acts for a service account (src/governance/triggers). */
   readonly trigger?: { readonly id: string; readonly armedBy: readonly string[] }
+  /** In place of a session that may have ended, a request to make many runs again acts for the person who made it. */
+  readonly rerun?: { readonly id: string }
 }
 
 /**

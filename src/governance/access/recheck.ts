@@ -180,15 +180,22 @@ async function presentCaller(
 export const providerSessionHours = 12
 
 /** SQL: whether the sender's key or sign-in session is still valid, or its trigger active. */
-const validity = ({ keyId, sessionId, userId, trigger }: Sender) => sql<boolean>`(
+const validity = ({ keyId, sessionId, userId, trigger, rerun }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
   or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
-             and expires_at > clock_timestamp() and ${isFresh}) or ${isActive(userId, trigger)})`
+             and expires_at > clock_timestamp() and ${isFresh}) or ${isActive(userId, trigger)} or ${isGoing(userId, rerun)})`
 
 /** SQL: whether the trigger still acts for the service account. */
 const isActive = (userId: string, trigger: Sender['trigger']) => sql<boolean>`exists (select from triggers
   where id = ${trigger?.id ?? null} and service_account = ${userId} and paused_reason is null)`
+
+/** SQL: whether a session asked for it, and it has not ended. */
+const isGoing = (userId: string, rerun: Sender['rerun']) =>
+  rerun === undefined
+    ? sql`false`
+    : sql`exists (select from reruns
+        where id = ${rerun.id} and requested_by = ${userId} and api_key_id is null and ended_at is null)`
 
 /** SQL: a session of a provider is not too old. */
 const isFresh = sql<boolean>`(provider_organization is null

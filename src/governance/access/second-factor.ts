@@ -30,17 +30,24 @@ export const isBackedByFactor = ({
   keyId,
   sessionId,
   trigger,
-}: Pick<Sender, 'keyId' | 'sessionId' | 'trigger'>) => sql<boolean>`(
+  rerun,
+}: Pick<Sender, 'keyId' | 'sessionId' | 'trigger' | 'rerun'>) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and factor_confirmed_at is not null)
   or exists (select from auth_sessions where id = ${sessionId}
              and opened_with in (${sql.join(withFactor.map((each) => sql.lit(each)))}))
-  ${ofTrigger(trigger, 'and with_factor')})`
+  ${ofTrigger(trigger, 'and with_factor')} ${ofRerun(rerun, 'and with_factor')})`
 
 /** SQL: or it is this trigger. */
 const ofTrigger = (trigger: Sender['trigger'], more = '') =>
   trigger === undefined
     ? sql``
     : sql`or exists (select from triggers where id = ${trigger.id} ${sql.raw(more)})`
+
+/** SQL: or it is this request, which a session made. */
+const ofRerun = (rerun: Sender['rerun'], more = '') =>
+  rerun === undefined
+    ? sql``
+    : sql`or exists (select from reruns where id = ${rerun.id} and api_key_id is null ${sql.raw(more)})`
 
 const isService = sql<boolean>`exists (select from service_accounts where id = u.id)`
 
@@ -70,7 +77,7 @@ export function missingFactor(sender: Omit<Sender, 'userId'>, always = false) {
   const { keyId, sessionId, boundTo } = sender
   // A key of another organization may be made with a password at any time.
   const passes =
-    sessionId === null
+    sessionId === null && sender.rerun === undefined
       ? sql`(exists (select from api_keys where id = ${keyId} and organization_id = o.id) ${ofTrigger(sender.trigger)})`
       : sql`(m.role = 'owner' and ${hasFactor(sender)})`
   const passesProvider = boundTo !== null ? sql.lit(true) : sql`(not ${requiresProvider} or ${passes})`

@@ -58,6 +58,14 @@ export const laneKinds = {
     inBatches: true,
     pause: { first: 2, most: 300 },
   },
+  /** A request to make many runs again. */
+  rerun: {
+    atOnce: 10,
+    ofOrganization: 2,
+    leaseSeconds: 20,
+    inBatches: false,
+    pause: { first: 2, most: 300 },
+  },
   /** A recurring task. */
   clock: {
     atOnce: 40,
@@ -88,6 +96,7 @@ export const clock = {
   'removing old firings of triggers': 300,
   prune: 600,
   retention: 600,
+  'removing old reruns': 3_600,
   'forgetting old keys and sign-ins': 3_600,
 } as const
 

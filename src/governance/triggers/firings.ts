@@ -16,6 +16,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ChangingRuns, Configured, Telling } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { acceptRun, type Firing } from '../runs/start/accept.ts'
+import { StillWaits, waitForThaw, whyNot } from '../runs/start/unattended.ts'
 import { publicBase } from '../../shared/config.ts'
 import { MailText, mailText, type SendMail } from '../service-mail.ts'
 import { inputsFor, labelsFor } from './inputs.ts'
@@ -82,17 +83,6 @@ export async function startRun(
   return runId
 }
 
-/** For the row of a firing that failed. */
-export function whyNot(error: DomainError): string {
-  const isGone = error.code === 'not_found' && error.message.startsWith('no organization')
-  const message = isGone
-    ? 'the service account was deleted: choose another one for the trigger'
-    : [error.message, ...error.details.slice(0, 1).map((each) => each.message)]
-        .filter((each, at, [first = '']) => at === 0 || !first.includes(each))
-        .join(': ')
-  return message.slice(0, 500).toWellFormed().replaceAll('\0', '')
-}
-
 /** A firing without a run. */
 export function appendFiring(
   tx: ChainTx,
@@ -146,14 +136,6 @@ export const newFiring = (tx: ChainTx, row: TriggerRow) => ({
 })
 
 export type FiringRow = Selectable<TriggerFiringsTable>
-
-/** Thrown if the firing goes on waiting: its item is in no other message, so nothing that passes may lose it. */
-export class StillWaits extends Error {}
-
-/** For a poll. */
-export function waitForThaw({ policy }: ChainTx): void {
-  if (policy.frozen !== null) throw new StillWaits('the organization is frozen')
-}
 
 /** Throws StillWaits if it must be tried again later: for a poll over a quota, and if the trigger was changed. */
 export async function startFiring(

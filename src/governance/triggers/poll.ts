@@ -8,6 +8,7 @@ import type { ChangingRuns } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { acceptRun, type Firing } from '../runs/start/accept.ts'
 import { readOutputs, ResourceExhausted } from '../runs/values/outputs.ts'
+import { StillWaits, waitForThaw, whyNot } from '../runs/start/unattended.ts'
 import {
   appendFiring,
   callerOf,
@@ -17,9 +18,6 @@ import {
   pauseFailing,
   settleFiring,
   startFiring,
-  StillWaits,
-  waitForThaw,
-  whyNot,
   type FiringRow,
 } from './firings.ts'
 import { itemsIn, mostStarted, type PolledItem } from './poll-items.ts'

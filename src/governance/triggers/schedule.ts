@@ -6,6 +6,7 @@ import type { ChangingRuns, Telling } from '../context.ts'
 import type { Rest, Sender } from '../lanes/runner.ts'
 import type { SendMail } from '../service-mail.ts'
 import { mostCaughtUp, splitDue } from './due-times.ts'
+import { StillWaits } from '../runs/start/unattended.ts'
 import {
   appendFiring,
   hasFailedTooOften,
@@ -13,7 +14,6 @@ import {
   pauseFailing,
   settleFiring,
   startFiring,
-  StillWaits,
   tellPaused,
   type FiringRow,
 } from './firings.ts'

@@ -12,7 +12,7 @@ import { DomainError, errorAt, notFound } from '../../errors.ts'
 import type { Once } from '../../idempotency.ts'
 import { openInputs } from '../values/run-snapshot.ts'
 import { readVersion } from '../values/version-cache.ts'
-import { acceptRun } from './accept.ts'
+import { acceptRun, type Firing } from './accept.ts'
 import type { MadeAgain } from './chain.ts'
 
 /*
@@ -33,6 +33,8 @@ export interface RerunRequest {
   readonly unknownHappened: boolean | null
   readonly idempotencyKey?: string | undefined
   readonly once?: Once | null | undefined
+  /** One of many runs that are made again by one request. */
+  readonly firing?: Firing | undefined
 }
 
 /**
@@ -97,6 +99,7 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
     files: fileIds(former[filesInput]),
     idempotencyKey: request.idempotencyKey,
     once: request.once,
+    firing: request.firing,
     madeAgain,
   })
 }
