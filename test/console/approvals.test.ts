@@ -99,7 +99,7 @@ describe('the list of approvals that stays open', () => {
     await page.getByText('What became of it?').nth(1).click()
     await settle(other)
     await page.locator(`a[href*="${other}"]`).waitFor({ state: 'detached' })
-    expect(await page.getByRole('button', { name: 'It happened: go on' }).isVisible()).toBe(true)
+    expect(await page.getByRole('button', { name: 'It happened…' }).isVisible()).toBe(true)
     await settle(runId)
     await page.getByText('Outcome unknown').waitFor({ state: 'detached' })
   })
@@ -211,7 +211,7 @@ describe('an unknown outcome', () => {
   const waitsOf = async (runId: string) => (await call('admin', 'GET', `/runs/${runId}`)).body.waiting_for
 
   inBrowser.each([
-    ['It happened: go on', true],
+    ['It happened…', true],
     ['Count it as failed', false],
   ] as const)('is settled from the list by “%s” (JavaScript: %s)', async (choice, javaScriptEnabled) => {
     const runId = await lostCall(server)
@@ -220,8 +220,20 @@ describe('an unknown outcome', () => {
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     await item.getByText('What became of it?').click()
     await item.getByRole('button', { name: choice }).click()
-    await page.waitForURL(`**/console/runs/${runId}**`)
+    if (choice === 'It happened…') {
+      await page.getByText('It left no mark there').waitFor()
+      await page.getByRole('button', { name: 'It happened: go on' }).click()
+      await page.getByText('look at the service first').first().waitFor()
+      expect(await waitsOf(runId)).toHaveLength(1)
+      await page.getByLabel('Message id').fill('<1@b.test>')
+      await page.getByLabel('I have looked').check()
+      await page.getByLabel('Accepted').fill('["a@b.test"]')
+      await page.getByRole('button', { name: 'It happened: go on' }).click()
+    }
+    await page.waitForURL(`**/console/runs/${runId}`)
     expect(await waitsOf(runId)).toEqual([])
+    const said = choice === 'It happened…' ? 'said that it happened' : 'counted it as failed'
+    await page.getByText(said).first().waitFor()
     await page.goto(`${server.base}/console/approvals`)
     expect(await page.getByText('Outcome unknown').count()).toBe(0)
   })
@@ -234,11 +246,13 @@ describe('an unknown outcome', () => {
       const { page } = await signedInAt(server, 'admin', path, { ...phone, javaScriptEnabled: false })
       await loseAgain(server, runId)
       if (place !== 'its run') await page.getByText('What became of it?').first().click()
-      await page.getByRole('button', { name: 'It happened: go on' }).first().click()
-      await page.getByText('is that of attempt 2, not of attempt 1').waitFor()
+      await page.getByRole('button', { name: 'It happened…' }).first().click()
+      await page.getByText('The call was made again meanwhile').waitFor()
       expect(await waitsOf(runId)).toHaveLength(1)
       await page.getByText('(attempt 2)').waitFor()
-      await page.getByRole('button', { name: 'It happened: go on' }).first().click()
+      await page.getByRole('button', { name: 'It happened…' }).first().click()
+      await page.getByLabel('I have looked').check()
+      await page.getByRole('button', { name: 'It happened: go on' }).click()
       await page.waitForURL(`**/console/runs/${runId}`)
       expect(await waitsOf(runId)).toEqual([])
     },

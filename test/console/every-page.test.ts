@@ -44,6 +44,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/keys/:id': [404, 404, 404, 200],
   '/console/people': [403, 403, 403, 200],
   '/console/provider': [403, 403, 403, 200],
+  '/console/reruns': [200, 200, 200, 200],
+  '/console/reruns/:id': [200, 200, 200, 200],
   '/console/rules': [403, 200, 200, 200],
   '/console/rules/new': [403, 403, 200, 200],
   '/console/rules/:id': [403, 200, 200, 200],
@@ -52,6 +54,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   // Leads to the page of the run, because it goes on.
   '/console/runs/:id/again': [200, 200, 200, 200],
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
+  // Leads to the run, because the outcome of the step is known.
+  '/console/runs/:id/steps/:step/happened': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/triggers': [403, 200, 200, 200],
@@ -134,12 +138,18 @@ beforeAll(async () => {
   await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
   const ended = await heldRun(server, 'owner')
   await server.call(users.owner.api_key, 'POST', `/runs/${ended}/cancel`, {})
+  const again = await server.call(users.owner.api_key, 'POST', '/runs/rerun', {
+    filter: { run_ids: [ended] },
+  })
+  found.set('/console/reruns/:id', `/console/reruns/${again.body.id}`)
   states.push(
+    '/console/reruns?status=cancelled',
     `/console/runs/${ended}/again`,
     `/console/runs/${ended}`,
     `/console/approvals/${decided}`,
     `/console/approvals/${await heldCall(server, { command: 'git push', notes: 'a line\n'.repeat(100) })}`,
     `/console/runs/${lost}`,
+    `/console/runs/${lost}/steps/s/happened?item_index=0`,
     `/console/workflows/${reader.body.id}/run`,
     '/console/runs?status=paused&workflow_name=report',
     '/console/approvals?kind=agent_call',

@@ -44,6 +44,7 @@ import {
   resolveWith,
   risk,
   unknownAttempt,
+  sought,
   vote,
   voteExample,
   words,
@@ -163,6 +164,7 @@ export const approval = named('Approval', {
   decided_at: time.nullable(),
   resolve_with: resolveWith,
   attempt: unknownAttempt,
+  sought,
   detail: z
     .strictObject({
       agent: z.strictObject({ name: z.string(), kind: z.string() }).nullable(),

@@ -94,6 +94,7 @@ const headShape = {
       'what started it; null for a start by a person or program, and when its firing is no longer kept',
     ),
   rerun_of: id.nullable().describe('the run from which this one was made again'),
+  made_again_as: id.nullable().describe('the newest run that was made again from this one'),
   risk,
   created_at: time,
   started_at: time.nullable(),
@@ -137,6 +138,30 @@ export const unknownAttempt = z
   .nullable()
   .describe('only for a `resolution`: the attempt whose outcome is unknown; send it to that route')
 
+const soughtShape = called(
+  'SoughtCall',
+  z
+    .strictObject({
+      service: z.string().describe('such as `GitHub`, or `the mail server`'),
+      sent_at: time.nullable(),
+      where: z.string().nullable().describe('what the call leaves there; null: nothing'),
+      mark: z.string().nullable().describe('its text'),
+    })
+    .describe('what is known about a call that was sent and got no answer'),
+)
+export const sought = soughtShape.nullable().describe('only for a `resolution`')
+const resolution = called(
+  'Resolution',
+  z.strictObject({
+    item_index: itemIndex,
+    attempt: z.int(),
+    outcome: z.enum(['retry', 'done', 'fail']),
+    by: id,
+    by_email: z.string(),
+    at: time,
+  }),
+)
+
 const waiting = called(
   'WaitingFor',
   z.strictObject({
@@ -153,6 +178,7 @@ const waiting = called(
     expires_at: time.nullable(),
     resolve_with: resolveWith,
     attempt: unknownAttempt,
+    sought,
   }),
 )
 
@@ -222,6 +248,12 @@ const step = called(
       .describe('The first 20 items of a `for_each` that ended badly or are tried again.'),
     more_failed_items: z.int().describe('The number of further such items.'),
     approval_ids: z.array(id),
+    looking: soughtShape
+      .nullable()
+      .describe('a call of the step got no answer, and is looked for now; of several items, the first'),
+    resolutions: z
+      .array(resolution)
+      .describe('what people said about calls with an unknown outcome: the newest 20'),
     reused_from: id
       .nullable()
       .describe('the earlier run whose outcome the step, or an item of it, took without being made again'),
@@ -336,6 +368,9 @@ export const receipt = named('Receipt', {
     .describe(
       `steps that took their outcome from an earlier run, whose receipt has the decision; at most ${mostReused.toLocaleString('en-US')}`,
     ),
+  resolutions: z
+    .array(resolution.extend({ step_id: z.string() }))
+    .describe('what people said about calls with an unknown outcome; at most 1,000'),
   rules_version: z.int(),
   audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
   next_cursor: z
@@ -388,7 +423,7 @@ const waitingExample = exampleOf(waiting, {
 const outputsExample = {
   read: { path: 'reports/q3-summary.md', text: story.report, media_type: 'text/markdown', size: 47 },
 }
-const tools = { kind: 'tool', labels: ['internal'], more_failed_items: 0 }
+const tools = { kind: 'tool', labels: ['internal'], more_failed_items: 0, resolutions: [] }
 const readExample = exampleOf(step, {
   ...tools,
   id: 'read',
@@ -465,6 +500,7 @@ export const receiptExample = exampleOf(receipt, {
   workflow_version: 1,
   run_approvals: [],
   reused: [],
+  resolutions: [],
   decisions: [
     exampleOf(decision, {
       decision_id: 'dec_01M82XCWY3YY36GJV2CDYJXTPB',

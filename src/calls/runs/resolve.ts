@@ -4,13 +4,14 @@ import { mostResolved, runEnded } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../policy/decide.ts'
 import { unionLabels, type Json, type Label } from '../../policy/types.ts'
+import { headlineWithField, readAs } from '../../policy/issues.ts'
+import { joinPath } from '../../contract/json.ts'
 import { getTool } from '../../tools/index.ts'
 import { mayDecide } from '../../governance/approvals/requirement.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { DomainError, notFound } from '../../governance/errors.ts'
 import type { Once } from '../../governance/idempotency.ts'
-import type { Actor } from '../../governance/audit/entry.ts'
 import { actorOf, type Caller } from '../../governance/access/identity.ts'
 import type { SealedText } from '../../governance/sealing/format.ts'
 import { outputBinding } from '../../governance/sealing/bindings.ts'
@@ -54,7 +55,7 @@ export const mostResolvedBytes = 16 * 1024 ** 2
  * - `insufficient_role` if the person is not an admin now;
  * - `bad_transition` if a call has no unknown outcome, or if the run has ended;
  * - `conflict` if a call is at another attempt than `attempt`;
- * - `validation_error` if the output is too large for so many calls.
+ * - `validation_error` if the output is not one of the tool, or is too large for so many calls.
  */
 export async function resolveStep(context: ChangingRuns, request: ResolveRequest): Promise<void> {
   const { caller, runId, stepId, outcome } = request
@@ -76,7 +77,7 @@ export async function resolveStep(context: ChangingRuns, request: ResolveRequest
     const actor = actorOf(caller)
     for (const call of calls) {
       const effect = ledger.effects.get(effectId(call.key)) as EffectRecord
-      noteChoice({ tx, ledger, run, effect }, outcome, actor)
+      noteChoice({ tx, ledger, run, effect }, outcome, caller)
       if (outcome === 'retry') retry({ tx, ledger, run, effect })
       else settle({ tx, ledger, run, effect }, { actor, ...settlementOf(tx, effect, call, outcome) })
     }
@@ -111,12 +112,29 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
 }
 
 /** If the choice ends the call, `settle` writes a second entry. */
-function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
+function noteChoice(
+  { tx, run, effect }: LockedCall,
+  outcome: ResolveRequest['outcome'],
+  caller: Caller,
+): void {
+  void tx.send(
+    tx.trx.insertInto('resolutions').values({
+      run_id: run.id,
+      step_id: effect.step_id,
+      item_index: effect.item_index,
+      attempt: effect.attempt,
+      organization_id: tx.organizationId,
+      outcome,
+      resolved_by: caller.userId,
+      email: caller.email,
+      at: tx.now,
+    }),
+  )
   tx.append({
     eventType: 'tool_call.resolved',
     action: toolOf(effect),
     status: outcome,
-    actor,
+    actor: actorOf(caller),
     workflowId: run.workflow_id,
     runId: run.id,
     metadata: {
@@ -161,6 +179,7 @@ async function chosenCalls(context: Unsealing, request: ResolveRequest): Promise
       [{ path: 'output', message: 'is too large for so many items' }],
     )
   const calls = await readCalls(context, request, indexes)
+  if (request.output !== undefined) for (const call of calls.values()) refuseOtherOutput(call, request.output)
   const chosen: ChosenCall[] = []
   for (const key of keys)
     chosen.push({
@@ -169,6 +188,20 @@ async function chosenCalls(context: Unsealing, request: ResolveRequest): Promise
       call: calls.get(key.itemIndex) ?? null,
     })
   return chosen
+}
+
+/** Later steps read its fields as those of the tool. null: nobody knows them. */
+function refuseOtherOutput({ tool: name }: Call, output: Json): void {
+  const tool = getTool(name)
+  if (tool === undefined || output === null) return
+  const read = readAs<unknown>(tool.output, output)
+  if (read.ok) return
+  const message = headlineWithField(`this is not what \`${name}\` returns`, read.issues)
+  const details = read.issues.map(({ path, message: why }) => ({
+    path: joinPath('output', path),
+    message: why,
+  }))
+  throw new DomainError('validation_error', message, details)
 }
 
 function settlementOf(

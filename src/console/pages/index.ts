@@ -1,6 +1,8 @@
 import {
   homePath,
   providerPath,
+  rerunPath,
+  rerunsPath,
   rulesPath,
   startPath,
   triggerPath,
@@ -19,7 +21,9 @@ import { changeProvider, providerPage } from './provider.tsx'
 import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
 import { changeRules, rulesPage } from './rules.tsx'
 import { againPage, runAgain } from './again.tsx'
+import { happenedPage, sayHappened } from './happened.tsx'
 import { changeRun, runPage } from './run.tsx'
+import { changeRerun, createRerun, rerunPage, rerunsPage } from './reruns.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
@@ -112,6 +116,21 @@ export const pages: readonly PageRoute[] = [
     post: (visit, form) => runAgain(visit, form),
   },
   { path: '/console/runs/:id/steps/:step', get: (visit) => stepPage(visit) },
+  {
+    path: '/console/runs/:id/steps/:step/happened',
+    get: (visit) => happenedPage(visit),
+    post: (visit, form) => sayHappened(visit, form),
+  },
+  {
+    path: rerunsPath,
+    get: (visit) => rerunsPage(visit),
+    post: (visit, form) => createRerun(visit, form),
+  },
+  {
+    path: rerunPath(':id'),
+    get: (visit) => rerunPage(visit),
+    post: (visit) => changeRerun(visit),
+  },
   { path: '/console/sessions', get: (visit) => sessionsPage(visit) },
   {
     path: '/console/sessions/:id',

@@ -1,5 +1,6 @@
 import { nothingDone, reasonOf, Ask, Waiting } from '../parts/waiting.tsx'
-import { labelled, onceOf, Refused } from '../parts/form.tsx'
+import { labelled, onceOf, Refused, Told } from '../parts/form.tsx'
+import { happenedPath, resolveCall } from './happened.tsx'
 import { outcomeChoices } from '../parts/outcome.tsx'
 import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.tsx'
 import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
@@ -64,8 +65,9 @@ const outcomes = outcomeChoices.map(([outcome]) => outcome)
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const outcome = outcomes.find((each) => each === form.get('outcome'))
+  if (outcome === 'done') return { redirect: happenedPath(id, form.get('step') ?? '', form) }
   const done = outcome
-    ? await resolve(visit, form, outcome)
+    ? await resolveCall(visit, form, outcome)
     : form.get('action') === 'cancel'
       ? await visit.api.call('POST /runs/{id}/cancel', {
           params: { id },
@@ -77,25 +79,9 @@ export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown>
   return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
 }
 
-function resolve(visit: PersonsVisit, form: Form, outcome: (typeof outcomes)[number]) {
-  const item = form.get('item_index') ?? ''
-  const attempt = form.get('attempt') ?? ''
-  const which =
-    form.get('all') === 'true'
-      ? { all: true as const }
-      : /^\d{1,5}$/.test(item)
-        ? { item_index: Number(item) }
-        : {}
-  return visit.api.call('POST /runs/{id}/steps/{step}/resolve', {
-    params: { id: visit.params['id'] ?? '', step: form.get('step') ?? '' },
-    body: {
-      outcome,
-      ...which,
-      ...(/^\d{1,3}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
-    },
-    only: ['id'],
-    ...onceOf(form),
-  })
+const told = {
+  other:
+    'Nothing was saved. The call was made again meanwhile, and its outcome is unknown once more: look for that call, then choose again.',
 }
 
 export interface RunProps {
@@ -116,12 +102,14 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
     isOpen &&
     (hasRole(role, 'admin') || (hasRole(role, 'member') && run.requested_by === visit.person.user.id))
   const states = run.steps.map(
-    ({ status, items }) => `${status}${items === null ? '' : JSON.stringify(items.states)}`,
+    ({ status, items, looking, resolutions }) =>
+      `${status}${items === null ? '' : JSON.stringify(items.states)}${looking === null ? '' : '?'}${resolutions.length || ''}`,
   )
   return (
     <article class="page">
       <Head run={run} isOpen={isOpen} visit={visit} />
       <Refused filled={labelled({ form: null, problem: refused }, { reason: 'Reason' })} />
+      <Told visit={visit} results={told} />
       <Changed change={run.changed_since_your_last_run} now={visit.now} />
       <div class="columns">
         <div class="column">
@@ -289,7 +277,7 @@ function Result({ run }: { run: RunShown }) {
 
 function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
   const { now } = visit
-  const version = `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}`
+  const version = `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}/${run.made_again_as ?? ''}`
   return (
     <Live name="run-about" version={version}>
       <section class="card" aria-labelledby="about">
@@ -299,6 +287,12 @@ function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
             [
               'Again from',
               run.rerun_of === null ? null : <a href={`/console/runs/${run.rerun_of}`}>an earlier run</a>,
+            ],
+            [
+              'Made again as',
+              run.made_again_as === null ? null : (
+                <a href={`/console/runs/${run.made_again_as}`}>a later run</a>
+              ),
             ],
             ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
             [

@@ -1,5 +1,5 @@
 import { shownWhat } from '../../steps/index.ts'
-import { runFields, After, Earlier, GoesOn, type RunShown } from '../parts/steps.tsx'
+import { runFields, After, Earlier, Looking, Said, GoesOn, type RunShown } from '../parts/steps.tsx'
 import { type PersonsVisit, type Shown, type Result, type StepView, type CallsView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runEnded } from '../../contract/status.ts'
@@ -51,9 +51,14 @@ interface StepProps {
 function Step({ run, step, place, calls, output, visit }: StepProps) {
   const path = `/console/runs/${run.id}`
   const isOpen = !runEnded(run.status)
-  const version = [step.status, JSON.stringify(step.items), step.attempts, step.error?.message ?? ''].join(
-    '/',
-  )
+  const version = [
+    step.status,
+    JSON.stringify(step.items),
+    step.attempts,
+    step.error?.message ?? '',
+    step.looking === null ? '' : 'looking',
+    step.resolutions.length,
+  ].join('/')
   const items = itemWords(step)
   return (
     <article class="page">
@@ -86,6 +91,7 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               <After step={step} />
               <GoesOn step={step} now={visit.now} />
               <Earlier step={step} />
+              <Looking step={step} />
               {step.kind === 'ask' && step.approval_ids[0] !== undefined && step.items === null ? (
                 <a href={`/console/approvals/${step.approval_ids[0]}`}>Its question</a>
               ) : null}
@@ -93,6 +99,7 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
             </div>
           </header>
+          <Said step={step} now={visit.now} />
           {step.error === null ? null : (
             <p class="alert">
               <Message text={step.error.message} />

@@ -157,7 +157,7 @@ function AgentsCall({ approval: { used_at, detail }, now }: { approval: Approval
 }
 
 export const outcomeChoices = [
-  ['done', 'It happened: go on', ''],
+  ['done', 'It happened…', ''],
   ['retry', 'It did not: make it again', ''],
   ['fail', 'Count it as failed', 'danger'],
 ] as const

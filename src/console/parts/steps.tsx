@@ -1,6 +1,7 @@
 import type { StepView, RunView } from '../visit.ts'
 import { shownWhat } from '../../steps/index.ts'
-import { itemWords } from './items.tsx'
+import { lookingWords, saidWords } from '../../contract/sought.ts'
+import { itemNumber, itemWords } from './items.tsx'
 import { Labels, RunState, stateOf } from './state.tsx'
 import { Live } from './layout.tsx'
 import { duration, Time } from './time.tsx'
@@ -20,6 +21,7 @@ export const runFields = [
   'requester_email',
   'trigger',
   'rerun_of',
+  'made_again_as',
   'inputs',
   'input_labels',
   'result',
@@ -102,10 +104,12 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
         {step.duration_ms === null || step.status === 'skipped' ? null : (
           <span>{`took ${duration(step.duration_ms)}`}</span>
         )}
-        {step.attempts > 1 ? <span>{`${step.attempts} attempts`}</span> : null}
+        {step.attempts > 1 && step.looking === null ? <span>{`${step.attempts} attempts`}</span> : null}
+        <Looking step={step} />
         <Earlier step={step} />
         {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
       </div>
+      <Said step={step} now={now} />
       {step.error === null ? null : (
         <p class="small">
           <Message text={step.error.message} most={400} />
@@ -114,6 +118,23 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
     </li>
   )
 }
+
+/** A call was sent and got no answer: what is done about it now. */
+export const Looking = ({ step: { looking } }: { readonly step: StepView }) =>
+  looking === null ? null : (
+    <span>
+      <Words text={lookingWords(looking)} most={200} />
+    </span>
+  )
+
+/** What people said about calls with an unknown outcome. */
+export const Said = ({ step: { resolutions }, now }: { readonly step: StepView; readonly now: Date }) =>
+  resolutions.map(({ item_index: item, by_email: email, outcome, at }) => (
+    <p class="small">
+      {item === null ? null : `Item ${itemNumber(item)}: `}
+      <Words text={email} most={120} /> {saidWords[outcome]}, <Time at={at} now={now} exact />
+    </p>
+  ))
 
 /** What an earlier run had done of the step. */
 export function Earlier({ step: { reused_from: from, repeats } }: { readonly step: StepView }) {

@@ -1,5 +1,6 @@
 import type { Role } from '../../policy/types.ts'
 import { decidedBy, hasRole, isDecider, type PersonsVisit, type WaitingView } from '../visit.ts'
+import { soughtSentence } from '../../contract/sought.ts'
 import { itemNumber } from './items.tsx'
 import { Confirm } from './form.tsx'
 import { Live } from './layout.tsx'
@@ -155,7 +156,7 @@ function Unknown(props: {
   visit: PersonsVisit
 }) {
   const { waiting, run, role, visit } = props
-  const { attempt, item_index: item, since, tool } = waiting
+  const { attempt, item_index: item, since, tool, sought } = waiting
   return (
     <li class="plain-item stack">
       <p class="split">
@@ -173,6 +174,11 @@ function Unknown(props: {
         {attempt === null || attempt < 2 ? null : ` (attempt ${attempt})`}, and no answer came. Nobody knows
         whether it happened.
       </p>
+      {sought === null ? null : (
+        <p>
+          <Message text={soughtSentence(sought)} />
+        </p>
+      )}
       <Choices
         run={run}
         role={role}

@@ -3,7 +3,7 @@ import { countedTables } from './0001-baseline/storage.ts'
 import { countedVersions } from './0005-policy-versions.ts'
 import { countedTriggers } from './0019-triggers.ts'
 
-const items: CountedTable = {
+export const countedItems: CountedTable = {
   name: 'trigger_items',
   bytes: '256',
   ofOrganization: 'join triggers o on o.id = t.trigger_id',
@@ -48,6 +48,6 @@ create table trigger_items (
   primary key (trigger_id, item)
 );
 
-${countRows(items)}
-${recountFunction([...countedTables, countedVersions, ...countedTriggers, items])}
+${countRows(countedItems)}
+${recountFunction([...countedTables, countedVersions, ...countedTriggers, countedItems])}
 `

@@ -13,6 +13,7 @@ const appendOnly = [
   'run_events',
   'agent_observations',
   'storage_moves',
+  'resolutions',
 ]
 const changeable = [
   'organizations',
@@ -79,6 +80,8 @@ const changeable = [
   'triggers',
   'trigger_firings',
   'trigger_items',
+  'reruns',
+  'rerun_items',
 ]
 const deletable = [
   'run_events',
@@ -130,6 +133,8 @@ const deletable = [
   'triggers',
   'trigger_firings',
   'trigger_items',
+  'reruns',
+  'rerun_items',
 ]
 
 /** Returns statements that give `role` exactly these rights. `role` must be a quoted identifier. */

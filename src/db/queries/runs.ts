@@ -452,3 +452,24 @@ export const updateSteps = (rows: readonly object[]): RawBuilder<unknown> => sql
       finished_at timestamptz)
     where run_steps.run_id = r.run_id and run_steps.step_id = r.step_id
   )`
+
+export interface ResolutionRow {
+  readonly step_id: string
+  readonly item_index: number
+  readonly attempt: number
+  readonly outcome: 'retry' | 'done' | 'fail'
+  readonly resolved_by: string
+  readonly email: string
+  readonly at: Date
+}
+
+/** What people said about calls with an unknown outcome, the newest first: so many of each step. */
+export const newestResolutions = (
+  runId: string,
+  stepIds: readonly string[],
+  most: number,
+): RawBuilder<ResolutionRow> => sql`
+  select step_id, item_index, attempt, outcome, resolved_by, email, at from (
+    select *, row_number() over (partition by step_id order by at desc, item_index) as place
+    from resolutions where run_id = ${runId} and step_id = any(${[...stepIds]}::text[])) as r
+  where place <= ${most} order by step_id, place`

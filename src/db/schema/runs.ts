@@ -281,6 +281,62 @@ export interface RunEventsTable {
   data: Json<Record<string, unknown>>
 }
 
+/** Which ended runs are made again. */
+export interface RerunFilter {
+  readonly run_ids?: readonly string[] | undefined
+  readonly status?: RunStatus | undefined
+  readonly workflow_id?: string | undefined
+  readonly requested_by?: string | undefined
+  /** A call of this tool did not complete. */
+  readonly tool?: string | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+
+export interface RerunOptions {
+  readonly from: 'failed' | 'start'
+  readonly version: 'same' | 'latest'
+  readonly on_repeat: OnRepeat
+}
+
+export interface RerunsTable {
+  id: string
+  organization_id: string
+  requested_by: string
+  api_key_id: string | null
+  with_factor: boolean
+  bound: boolean
+  filter: ColumnType<RerunFilter, string, never>
+  options: ColumnType<RerunOptions, string, never>
+  reason: string | null
+  created_at: Date
+  expires_at: Date
+  ended_at: Date | null
+}
+
+export interface RerunItemsTable {
+  rerun_id: string
+  organization_id: string
+  position: number
+  run_id: string
+  state: 'waiting' | 'started' | 'refused' | 'cancelled'
+  new_run_id: string | null
+  reason: string | null
+}
+
+/** What a person said about a call whose outcome nobody knew. */
+export interface ResolutionsTable {
+  run_id: string
+  step_id: string
+  item_index: number
+  attempt: number
+  organization_id: string
+  outcome: 'retry' | 'done' | 'fail'
+  resolved_by: string
+  email: string
+  at: Date
+}
+
 export interface RunsTables {
   runs: RunsTable
   run_steps: RunStepsTable
@@ -289,4 +345,7 @@ export interface RunsTables {
   approvals: ApprovalsTable
   approval_votes: ApprovalVotesTable
   run_events: RunEventsTable
+  reruns: RerunsTable
+  rerun_items: RerunItemsTable
+  resolutions: ResolutionsTable
 }

@@ -56,6 +56,7 @@ export async function readSessionRun(
     requester_email: session.user_email ?? '',
     trigger: null,
     rerun_of: null,
+    made_again_as: null,
     inputs: {},
     input_labels: {},
     outputs: {},

@@ -1,3 +1,4 @@
+import type { Sought } from '../../contract/sought.ts'
 import { sql, type RawBuilder, type Selectable, type SelectQueryBuilder } from 'kysely'
 import type { Db, Database } from '../../db/schema/index.ts'
 import { getTool } from '../../tools/index.ts'
@@ -85,6 +86,8 @@ export interface ApprovalView {
   readonly resolve_with: string | null
   /** The attempt whose outcome is unknown. Is null for an approval. */
   readonly attempt: number | null
+  /** What is known about it. Is null for an approval. */
+  readonly sought: Sought | null
   /** Is present only if a single approval is read. */
   readonly detail?: ApprovalDetail
   readonly console_url: string
@@ -306,6 +309,7 @@ async function approvalView(
     decided_at: row.decided_at?.toISOString() ?? null,
     resolve_with: null,
     attempt: null,
+    sought: null,
     console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
 }

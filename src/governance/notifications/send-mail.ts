@@ -1,3 +1,4 @@
+import { soughtSentence } from '../../contract/sought.ts'
 import { sql } from 'kysely'
 import { nextDueMail, settleMail, takeDueMails, type DueMail } from '../../db/queries/notifications/mails.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -163,6 +164,9 @@ async function afterFailure(db: Db, { id, attempts }: DueMail, error: unknown): 
   return { state: attempts >= mostAttempts || retryable === false ? 'failed' : 'pending', error: name }
 }
 
+/** Mail programs would make a link of the mark. */
+const onPage = () => 'the page of the run has its text'
+
 /** Never has a parameter of a call. Above one item, its link leads to their run. */
 export function mailAbout(
   subject: Subject,
@@ -173,6 +177,9 @@ export function mailAbout(
     ...named('Change', isAsk ? null : subject.title),
     ...named('Tool', subject.tool),
     ...named('Goes to', subject.destination),
+    ...(subject.sought === null
+      ? []
+      : [mailText`${MailText.sentence(soughtSentence(subject.sought, onPage))}`]),
     ...named('Step', subject.stepId),
     ...named('Workflow', isAsk ? null : subject.workflowName),
     ...named('Agent', subject.agentName),

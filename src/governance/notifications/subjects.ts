@@ -1,3 +1,5 @@
+import type { Sought } from '../../contract/sought.ts'
+import { soughtOf } from '../approvals/unknown.ts'
 import { sql } from 'kysely'
 import { getTool } from '../../tools/index.ts'
 import { callId, readCallId } from '../../contract/ids.ts'
@@ -75,6 +77,8 @@ export interface Subject {
   readonly decidedBy: readonly string[]
   /** In the console. */
   readonly path: string
+  /** What is known about a call with an unknown outcome; null for an approval. */
+  readonly sought: Sought | null
 }
 
 export async function readApprovalSubjects(
@@ -138,6 +142,7 @@ function approvalSubject(row: ApprovalRow): Subject {
     readAt: row.read_at,
     expiresAt: row.expires_at,
     decidedBy: deciderOf(row, state, deciding),
+    sought: null,
     path: `/console/approvals/${row.id}`,
   }
 }
@@ -213,6 +218,11 @@ function callSubject(row: CallRow & { round: number }): Subject {
     readAt: row.read_at,
     expiresAt: null,
     decidedBy: [],
+    sought: soughtOf(
+      { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index },
+      row.tool,
+      row.sent_at,
+    ),
     path: `/console/runs/${row.run_id}`,
   }
 }

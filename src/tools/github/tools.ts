@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { byName, defineTool, findable } from '../kit/tool.ts'
+import { byName, defineTool, findable, textMark } from '../kit/tool.ts'
 
 const repo = z
   .string()
@@ -44,6 +44,9 @@ const reads = {
   reversible: 'yes',
 } as const
 const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
+
+/** `github_create_issue` and `github_comment` add it. */
+const hiddenComment = textMark('a comment at the end of its text, which only those who edit it see')
 
 export const tools = byName(
   defineTool({
@@ -167,6 +170,7 @@ export const tools = byName(
       read_only: {},
     },
     ...findable,
+    mark: hiddenComment,
   }),
 
   defineTool({
@@ -193,5 +197,6 @@ export const tools = byName(
       read_only: {},
     },
     ...findable,
+    mark: hiddenComment,
   }),
 )

@@ -77,6 +77,7 @@ export const calendar = byName(
       read_only: {},
     },
     precondition: { of: 'the start of the event or the Google account', check: 'call' },
+    mark: { where: 'its id', of: (digest) => `cs${digest}` },
     repeat: 'findable',
     // The request begins at most 10 s after the point of no return, and takes at most 30 s with its answer.
     findableAfterSeconds: 60,
@@ -116,6 +117,7 @@ export const tools = byName(
     precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
     // Drive must index a new file before a search finds it.
     findableAfterSeconds: 300,
+    mark: { where: 'a property that only Countersign sees', of: (digest) => digest },
   }),
 
   defineTool({
@@ -160,6 +162,7 @@ export const tools = byName(
     },
     // Google works on a request for at most 180 s, which may arrive up to 40 s after the point of no return.
     findableAfterSeconds: 240,
+    mark: { where: 'an entry in the metadata of the spreadsheet', of: (digest) => digest.slice(0, 12) },
     crashLeaves: 'a search that begins 15 minutes after the request proves nothing: then a person decides',
   }),
 

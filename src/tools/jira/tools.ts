@@ -1,10 +1,17 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { attachment, byName, defineTool, findable, readsInternal } from '../kit/tool.ts'
+import { attachment, byName, defineTool, findable, readsInternal, textMark } from '../kit/tool.ts'
 
 const common = { connection: 'jira', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'findable' } as const
+const writes = {
+  ...common,
+  outputLabels: [],
+  categories: [],
+  risk: 'medium',
+  repeat: 'findable',
+  mark: textMark('its property `countersign.call`, which Jira’s pages do not show'),
+} as const
 const issue = z
   .string()
   .min(1)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Look, ToolCall } from './executor.ts'
+import { textMark } from './tool.ts'
 
 export type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
@@ -12,7 +13,7 @@ const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 export const digestOf = ({ idempotencyKey }: Marked): string =>
   createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)
 
-export const markOf = (call: Marked): string => `countersign:call:${digestOf(call)}`
+export const markOf = (call: Marked): string => textMark('').of(digestOf(call))
 
 export const hasMark = (text: string): boolean => /countersign:call:[\da-f]{32}/.test(text)
 

@@ -45,6 +45,16 @@ export interface OwnService {
   readonly knowsKeySeconds: number
 }
 
+/** What people can look for too. `of` makes it of the 32 characters that name the call (marker.ts). */
+export interface Mark {
+  /** Follows "by", such as "the last line of its text". */
+  readonly where: string
+  of(digest: string): string
+}
+
+/** The text that most calls leave. */
+export const textMark = (where: string): Mark => ({ where, of: (digest) => `countersign:call:${digest}` })
+
 /** For one attempt, in seconds. */
 export const mostTimeoutSeconds = 86_400
 
@@ -98,6 +108,8 @@ export interface ToolDeclaration<
    * the longest request and the delay of the lists. If missing, a person decides after 15 minutes.
    */
   readonly findableAfterSeconds?: number
+  /** Of a `findable` tool: what the call leaves at the service, by which it is found again. */
+  readonly mark?: Mark
   /** What a crash in the call can leave at the service: one clause for docs/tools.md. */
   readonly crashLeaves?: string
   /**

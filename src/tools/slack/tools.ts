@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { byName, defineTool, findable } from '../kit/tool.ts'
+import { byName, defineTool, findable, textMark } from '../kit/tool.ts'
 
 const common = {
   connection: 'slack',
@@ -13,6 +13,7 @@ const common = {
 export const tools = byName(
   defineTool({
     ...common,
+    mark: textMark('the metadata of the message, which Slack does not show'),
     name: 'slack_send_message',
     description: 'Sends a message to a Slack channel, or to the person who runs the workflow.',
     sideEffect: 'egress',
@@ -46,6 +47,7 @@ export const tools = byName(
   defineTool({
     ...common,
     crashLeaves: 'a channel without its mark or invitation is completed later, or a person decides',
+    mark: textMark('the description of the channel'),
     name: 'slack_create_channel',
     description: 'Creates a Slack channel and invites the person who runs the workflow.',
     sideEffect: 'write',

@@ -1,10 +1,17 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
-import { attachment, byName, defineTool, findable, readsInternal } from '../kit/tool.ts'
+import { attachment, byName, defineTool, findable, readsInternal, textMark } from '../kit/tool.ts'
 
 const common = { connection: 'trello', timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', ...findable } as const
+const writes = {
+  ...common,
+  outputLabels: [],
+  categories: [],
+  risk: 'medium',
+  ...findable,
+  mark: textMark('the last line of its text'),
+} as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
 /** Trello accepts 16,384. The rest is for a marker, by which a call is found again. */

@@ -77,6 +77,8 @@ const aProviderOf = (status: number): ValidRequest =>
   })
 const aWebhookOf = (status: number, body?: object): ValidRequest =>
   aboutA('webhook')(status, (world) => world.webhook(), body)
+const aRerunOf = (status: number, body?: object): ValidRequest =>
+  aboutA('rerun')(status, (world) => world.rerun(), body)
 const aTriggerOf = (status: number, body?: object): ValidRequest =>
   of(status, async (world) => ({ ids: await world.trigger(), body }))
 /** A rule that matches nothing, with a unique name. */
@@ -241,6 +243,14 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /runs': of(200),
   'GET /runs/{id}': about(200, (world) => world.run()),
   'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
+  'POST /runs/rerun': of(202, async (world) => {
+    await world.withoutReruns()
+    return { body: { filter: { run_ids: [await world.endedRun(world.sender)] } } }
+  }),
+  'GET /organizations/{id}/reruns': of(200),
+  'GET /organizations/{id}/reruns/{rerun}': aRerunOf(200),
+  'GET /organizations/{id}/reruns/{rerun}/runs': aRerunOf(200),
+  'POST /organizations/{id}/reruns/{rerun}/cancel': aRerunOf(200, {}),
   'POST /runs/{id}/rerun': about(202, (world) => world.endedRun(world.sender), {}),
   'GET /executions': of(200),
   'GET /executions/{id}': about(200, (world) => world.run()),

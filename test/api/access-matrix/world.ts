@@ -269,6 +269,33 @@ export class World {
   }
 
   /** Deletes the organization's webhooks. Only a few are allowed, and many requests create one. */
+  /** A request of the sender to make runs again, which nobody works on. */
+  async rerun(): Promise<string> {
+    await this.withoutReruns()
+    const id = newId('rerun')
+    const now = new Date()
+    await this.server.context.db
+      .insertInto('reruns')
+      .values({
+        id,
+        organization_id: this.organizationId,
+        requested_by: this.sender.userId,
+        with_factor: false,
+        bound: false,
+        filter: '{}',
+        options: JSON.stringify({ from: 'failed', version: 'same', on_repeat: 'hold' }),
+        created_at: now,
+        expires_at: now,
+      })
+      .execute()
+    return id
+  }
+
+  async withoutReruns(): Promise<void> {
+    const { db } = this.server.context
+    await db.deleteFrom('reruns').where('organization_id', '=', this.organizationId).execute()
+  }
+
   async withoutWebhooks(): Promise<void> {
     const { db } = this.server.context
     await db.deleteFrom('webhooks').where('organization_id', '=', this.organizationId).execute()

@@ -256,7 +256,7 @@ describe('the list of approvals', () => {
     expect((await listed('kind=resolution')).text).not.toContain('type="checkbox"')
     const member = await home.html(inbox, 'member')
     expect(member).toContain('An admin or owner says what became of it.')
-    expect(member).not.toContain('It happened: go on')
+    expect(member).not.toContain('It happened…')
   })
 
   test('has the calls of one step in the order of its items', async () => {

@@ -62,6 +62,7 @@ describe('over `storage_mb` every route', () => {
     'POST /workflow-registry/{id}/use',
     'POST /workflows/{id}/execute',
     'POST /runs/{id}/rerun',
+    'POST /runs/rerun',
     'POST /organizations/{id}/rules',
     'POST /organizations/{id}/label-rules',
     'POST /organizations/{id}/tool-policies',

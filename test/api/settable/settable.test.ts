@@ -67,6 +67,8 @@ const acts: readonly RouteKey[] = [
   ...([
     'POST /runs/{id}/cancel',
     'POST /runs/{id}/rerun',
+    'POST /runs/rerun',
+    'POST /organizations/{id}/reruns/{rerun}/cancel',
     'POST /executions/{id}/cancel',
     'POST /runs/{id}/steps/{step}/resolve',
   ] as const),

@@ -22,6 +22,7 @@ import { labelRuleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { resolveStep, type ResolveRequest } from '../../../src/calls/runs/resolve.ts'
 import { auditOf } from '../../governance/support.ts'
 import type { Context } from '../../../src/governance/context.ts'
+import { readReceipt } from '../../../src/governance/runs/read/receipt.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 
 let engine: Engine
@@ -370,11 +371,54 @@ describe('a person resolves an unknown outcome', () => {
 
   test('done: completed with the given output, and the labels of its inputs', async () => {
     const op = await unknown()
-    await resolve(op, 'done', 'admin', { output: { message_id: 'x' } })
+    const output = { message_id: 'x', accepted: ['a@b.test'] }
+    await expect(resolve(op, 'done', 'admin', { output: { id: 'x' } })).rejects.toMatchObject({
+      code: 'validation_error',
+      details: expect.arrayContaining([expect.objectContaining({ path: 'output.message_id' })]),
+    })
+    await resolve(op, 'done', 'admin', { output })
     expect(await engine.effectOf(op)).toMatchObject({ state: 'completed', output_labels: ['pii'] })
-    expect(await engine.keptOutput(op)).toEqual({ message_id: 'x' })
+    expect(await engine.keptOutput(op)).toEqual(output)
     expect(await engine.runOf(op.key.runId)).toMatchObject({ status: 'running', nodes_executed: 1 })
     expect(await engine.decide(op)).toMatchObject({ go: false, state: 'completed' })
+  })
+
+  test('who said what, and when, stays with the step and in the receipt', async () => {
+    const op = await unknown()
+    expect(await stepSeen(op.key.runId)).toMatchObject({ looking: null, resolutions: [] })
+    await resolve(op, 'retry', 'approver')
+    await loseAgain(op)
+    await resolve(op, 'done')
+    const { email, userId: by } = engine.caller('admin')
+    const said = [
+      { attempt: 2, outcome: 'done', by, by_email: email, item_index: null, at: expect.any(String) },
+      expect.objectContaining({ attempt: 1, outcome: 'retry', by: engine.caller('approver').userId }),
+    ]
+    expect((await stepSeen(op.key.runId))?.resolutions).toEqual(said)
+    const receipt = await readReceipt(engine.context.db, engine.organizationId, op.key.runId)
+    expect(JSON.parse(await receipt.text())).toMatchObject({
+      resolutions: [
+        { step_id: 's', outcome: 'retry' },
+        { step_id: 's', outcome: 'done' },
+      ],
+    })
+  })
+
+  test('while the service is asked, the step says where and by what; then what waits says it', async () => {
+    const op = await unknown()
+    const { waiting_for: waiting } = { waiting_for: [], ...(await engine.readRun(op.key.runId)) }
+    const sought = { service: 'the mail server', where: null, mark: null, sent_at: expect.any(String) }
+    expect(waiting).toMatchObject([{ kind: 'resolution', sought }])
+    await engine.context.db
+      .updateTable('effects')
+      .set({ state: 'intent', tool: 'github_comment' })
+      .where('run_id', '=', op.key.runId)
+      .execute()
+    expect((await stepSeen(op.key.runId))?.looking).toMatchObject({
+      service: 'GitHub',
+      where: expect.stringContaining('a comment at the end of its text'),
+      mark: expect.stringMatching(/^countersign:call:[\da-f]{32}$/),
+    })
   })
 
   test('done: adds the labels of label rules', async () => {
@@ -508,7 +552,7 @@ describe('several callers in two processes choose at the same time', () => {
       stepId: 's',
       items: null,
       outcome: choices[(n >> 1) % 3] as Choice,
-      output: { by: n },
+      output: { message_id: String(n), accepted: [] },
       ...over,
     })
 
@@ -551,7 +595,7 @@ describe('several callers in two processes choose at the same time', () => {
       ]).toEqual(
         { retry: ['unknown_outcome', 'retry', 0, 0, 'paused'], done: ['completed', null, 1, 0, 'running'], fail: ['failed', null, 0, 1, 'running'] }[outcome as Choice], // prettier-ignore
       )
-      if (outcome === 'done') expect(await engine.keptOutput(op)).toEqual({ by: winner })
+      if (outcome === 'done') expect(await engine.keptOutput(op)).toEqual({ message_id: String(winner), accepted: [] })
       const by = engine.caller(deciders[winner % 3] as BootstrapName).userId
       expect(await settlements(op.key.runId)).toEqual([{ user_id: by }])
       expect(await engine.wakesOf(op.key.runId)).toEqual([{ key: 's#-1', by }])

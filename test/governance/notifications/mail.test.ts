@@ -488,6 +488,7 @@ describe('the words of every mail', () => {
   const subjectWith = (text: string, over: Partial<Subject> = {}): Subject => ({
     kind: 'approval',
     id: 'apr_1',
+    sought: null,
     round: 0,
     asks: 'agent_call',
     state: 'waits',

@@ -8,6 +8,7 @@ import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
 import type { ValuesHidden } from '../../access/viewer.ts'
 import { DomainError, notFound } from '../../errors.ts'
 import { openOutput } from '../values/outputs.ts'
+import type { Resolution, Sought } from '../../../contract/sought.ts'
 import type { VersionChange } from '../values/version-change.ts'
 import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
@@ -34,6 +35,8 @@ export interface RunView {
   readonly trigger: StartedBy | null
   /** The run from which this one was made again. */
   readonly rerun_of: string | null
+  /** The newest run that was made again from this one. */
+  readonly made_again_as: string | null
   /** Is absent for people who may not see it (approvals/sight.ts), and so are `outputs` and `result`. */
   readonly inputs?: JsonObject
   readonly input_labels: InputLabels
@@ -85,6 +88,8 @@ export interface WaitingView {
   readonly resolve_with: string | null
   /** The attempt whose outcome is unknown. Is null for an approval. */
   readonly attempt: number | null
+  /** What is known about a call with an unknown outcome. Is null for an approval. */
+  readonly sought: Sought | null
 }
 
 export interface StepView {
@@ -116,6 +121,10 @@ export interface StepView {
   readonly failed_items: readonly FailedItem[]
   readonly more_failed_items: number
   readonly approval_ids: readonly string[]
+  /** A call was sent and got no answer, and is looked for now; of several items, the first. */
+  readonly looking: Sought | null
+  /** What people said about calls with an unknown outcome: the newest `mostResolutions`. */
+  readonly resolutions: readonly Resolution[]
   /** The run whose outcome the step took without being made; of several items, the first. */
   readonly reused_from: string | null
   /** The call of an earlier run with the same parameters, as `RUN/STEP/ITEM`. */
@@ -149,6 +158,7 @@ export type RunHead = Omit<
 export type ShownRun = Selectable<RunsTable> & {
   readonly workflow_name: string | null
   readonly trigger: StartedBy | null
+  readonly made_again_as: string | null
   readonly waiting_since: Date | null
 }
 
@@ -172,6 +182,13 @@ export const startedBy = (eb: ExpressionBuilder<Database, 'runs'>) =>
     )
     .as('trigger')
 
+export const madeAgainAs = (eb: ExpressionBuilder<Database, 'runs'>) =>
+  eb
+    .selectFrom('runs as again')
+    .select((max) => max.fn.max<string | null>('again.id').as('id'))
+    .whereRef('again.rerun_of', '=', 'runs.id')
+    .as('made_again_as')
+
 export function head(run: ShownRun): RunHead {
   return {
     id: run.id,
@@ -187,6 +204,7 @@ export function head(run: ShownRun): RunHead {
     requester_email: run.requester_email,
     trigger: run.trigger,
     rerun_of: run.rerun_of,
+    made_again_as: run.made_again_as,
     risk: run.risk,
     created_at: run.created_at.toISOString(),
     started_at: iso(run.started_at),
@@ -221,7 +239,7 @@ export async function listRuns(
   let query = context.db
     .selectFrom('runs')
     .selectAll()
-    .select([workflowName, startedBy])
+    .select([workflowName, startedBy, madeAgainAs])
     .where('organization_id', '=', organizationId)
   // The runs of polls are listed only by their workflow.
   query =

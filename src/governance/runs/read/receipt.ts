@@ -5,6 +5,8 @@ import { briefColumns, briefOf, type ApprovalBrief } from '../../approvals/brief
 import { readVotes, type VoteView } from '../../approvals/votes.ts'
 import { notFound } from '../../errors.ts'
 import { listInParts, objectInParts, type JsonParts } from '../../../shared/json-parts.ts'
+import type { Resolution } from '../../../contract/sought.ts'
+import { resolutionOf } from '../../approvals/unknown.ts'
 import { writeCursor, readCursor } from '../../page.ts'
 import { sql } from 'kysely'
 import type { Reading } from '../../context.ts'
@@ -20,6 +22,8 @@ export interface ReceiptView {
   readonly decisions: readonly ReceiptDecision[]
   /** Steps that took their outcome from an earlier run, without a decision. At most `mostReused`. */
   readonly reused: readonly ReusedStep[]
+  /** What people said about calls with an unknown outcome, the oldest first. At most `mostSaid`. */
+  readonly resolutions: readonly (Resolution & { readonly step_id: string })[]
   readonly rules_version: number
   readonly audit_head: { readonly seq: number; readonly hash: string }
 }
@@ -92,12 +96,27 @@ export async function readReceipt(
     audit_head: { seq: run.seq, hash: run.hash },
     run_approvals: await readRunApprovals(db, runId),
     reused: await readReused(db, runId),
+    resolutions: await readSaid(db, runId),
     decisions: listInParts(isNewest ? () => reversed(between()) : between),
     ...(isWhole ? {} : { next_cursor: next === null ? null : writeCursor(String(next)) }),
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
 }
 
 export const mostReused = 1_000
+export const mostSaid = 1_000
+
+async function readSaid(db: Db, runId: string): Promise<ReceiptView['resolutions']> {
+  const rows = await db
+    .selectFrom('resolutions')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .orderBy('at')
+    .orderBy('step_id')
+    .orderBy('item_index')
+    .limit(mostSaid)
+    .execute()
+  return rows.map((row) => ({ step_id: row.step_id, ...resolutionOf(row) }))
+}
 
 async function readReused(db: Db, runId: string): Promise<ReusedStep[]> {
   const rows = await db

@@ -4,6 +4,7 @@ import type { Context, UnsealingRuns, Reading, Unsealing } from '../../context.t
 import type { StepStatus, EffectState } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { Json } from '../../../policy/types.ts'
+import { newestResolutions } from '../../../db/queries/runs.ts'
 import { writeCursor } from '../../page.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import { sightOf } from '../../approvals/sight.ts'
@@ -25,6 +26,7 @@ import {
   type StepView,
   workflowName,
   startedBy,
+  madeAgainAs,
   type ItemCounts,
 } from './read.ts'
 import {
@@ -35,6 +37,8 @@ import {
   type StepPage,
   type StepsWanted,
 } from './step-pages.ts'
+import type { Resolution, Sought } from '../../../contract/sought.ts'
+import { mostResolutions, resolutionOf, soughtOf } from '../../approvals/unknown.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
 /** In the order of the API's answer. `JsonParts` are read while the answer is sent. */
@@ -115,7 +119,7 @@ function readBeginning(
       const stored = await db
         .selectFrom('runs')
         .selectAll()
-        .select([workflowName, startedBy])
+        .select([workflowName, startedBy, madeAgainAs])
         .where('id', '=', runId)
         .where('organization_id', '=', organizationId)
         .executeTakeFirst()
@@ -186,6 +190,7 @@ async function* viewsOf(
   const errors = await readErrors(context, runId, ids, isShown)
   const counts = await itemCountsOf(context.db, runId, steps)
   const earlier = isRerun ? await readEarlier(context.db, runId, ids) : new Map<string, never>()
+  const resolved = await readResolutions(context.db, runId, ids)
   const waitsOf = Map.groupBy(waits, (each) => each.step_id)
   const approvalsOf = Map.groupBy(approvals, (each) => each.step_id)
   for (const step of steps) {
@@ -216,6 +221,8 @@ async function* viewsOf(
       failed_items: failed?.failed_items ?? [],
       more_failed_items: failed?.more_failed_items ?? 0,
       approval_ids: (approvalsOf.get(step.step_id) ?? []).map((each) => each.id),
+      looking: lookingFor(runId, own),
+      resolutions: resolved.get(step.step_id) ?? [],
       reused_from: earlier.get(step.step_id)?.reused_from ?? null,
       repeats: earlier.get(step.step_id)?.repeats ?? null,
     }
@@ -240,10 +247,15 @@ type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 function readWaiting({ db }: Reading, runId: string, stepIds: readonly string[]) {
   return db
     .selectFrom('effects')
-    .select(['step_id', 'item_index', 'state', 'until'])
+    .select(['step_id', 'item_index', 'tool', 'state', 'until', 'sent_at'])
     .where('run_id', '=', runId)
     .where('step_id', 'in', stepIds)
-    .where('state', 'in', ['held', 'unknown_outcome'])
+    .where(({ eb, or, and }) =>
+      or([
+        eb('state', 'in', ['held', 'unknown_outcome']),
+        and([eb('state', '=', 'intent'), eb('sent_at', 'is not', null)]),
+      ]),
+    )
     .orderBy('item_index')
     .execute()
 }
@@ -256,6 +268,24 @@ function readApprovalIds(db: Db, runId: string, stepIds: readonly string[]) {
     .where('step_id', 'in', stepIds)
     .orderBy('id')
     .execute()
+}
+
+/** Only a call that was sent before, and is decided again, is looked for. */
+function lookingFor(runId: string, own: readonly WaitingCall[]): Sought | null {
+  const call = own.find(({ state }) => state === 'intent')
+  return call === undefined
+    ? null
+    : soughtOf({ runId, stepId: call.step_id, itemIndex: call.item_index }, call.tool, call.sent_at)
+}
+
+/** By step. Of each step the newest `mostResolutions`. */
+async function readResolutions(
+  db: Db,
+  runId: string,
+  stepIds: readonly string[],
+): Promise<ReadonlyMap<string, Resolution[]>> {
+  const { rows } = await newestResolutions(runId, stepIds, mostResolutions).execute(db)
+  return new Map([...Map.groupBy(rows, (row) => row.step_id)].map(([id, own]) => [id, own.map(resolutionOf)]))
 }
 
 /** Returns the first time at which one of the waiting items, or the step itself, goes on. */

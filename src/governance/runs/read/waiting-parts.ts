@@ -1,3 +1,4 @@
+import { soughtOf } from '../../approvals/unknown.ts'
 import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import {
@@ -88,6 +89,7 @@ const pendingView = (row: PendingRow, { required, cannotBeGiven }: Chance): Wait
   expires_at: row.expires_at?.toISOString() ?? null,
   resolve_with: null,
   attempt: null,
+  sought: null,
 })
 
 async function* unresolved(
@@ -110,5 +112,6 @@ async function* unresolved(
       expires_at: null,
       resolve_with: resolveRoute(runId, row.step_id),
       attempt: row.attempt,
+      sought: soughtOf({ runId, stepId: row.step_id, itemIndex: row.item_index }, row.tool, row.sent_at),
     }
 }
