@@ -595,7 +595,8 @@ describe('several callers in two processes choose at the same time', () => {
       ]).toEqual(
         { retry: ['unknown_outcome', 'retry', 0, 0, 'paused'], done: ['completed', null, 1, 0, 'running'], fail: ['failed', null, 0, 1, 'running'] }[outcome as Choice], // prettier-ignore
       )
-      if (outcome === 'done') expect(await engine.keptOutput(op)).toEqual({ message_id: String(winner), accepted: [] })
+      if (outcome === 'done')
+        expect(await engine.keptOutput(op)).toEqual({ message_id: String(winner), accepted: [] })
       const by = engine.caller(deciders[winner % 3] as BootstrapName).userId
       expect(await settlements(op.key.runId)).toEqual([{ user_id: by }])
       expect(await engine.wakesOf(op.key.runId)).toEqual([{ key: 's#-1', by }])
