@@ -12,12 +12,11 @@ export interface Sought {
 export const lookingWords = ({ service, where }: Sought): string =>
   where === null ? `sent again to ${service} with its key` : `looking for it at ${service} by ${where}`
 
-/** What people must know to find out what became of it. `show` makes the mark of its text: chat and mail write it in their way. */
-export const soughtSentence = ({ service, where, mark }: Sought, show = (text: string) => text): string =>
-  `It was sent to ${service}, and no answer came. ` +
-  (where === null || mark === null
-    ? 'It left no mark there: look for what it would have made.'
-    : `Look there for ${where}: ${show(mark)}`)
+/** What a person looks for. `show` makes the mark of its text: chat and mail write it in their way. */
+export const soughtWords = ({ service, where, mark }: Sought, show = (text: string) => text): string =>
+  where === null || mark === null
+    ? `It left no mark at ${service}: look for what it would have made.`
+    : `Look at ${service} for ${where}: ${show(mark)}`
 
 /** What a person said about a call whose outcome nobody knew. */
 export interface Resolution {

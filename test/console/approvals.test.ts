@@ -221,7 +221,7 @@ describe('an unknown outcome', () => {
     await item.getByText('What became of it?').click()
     await item.getByRole('button', { name: choice }).click()
     if (choice === 'It happened…') {
-      await page.getByText('It left no mark there').waitFor()
+      await page.getByText('It left no mark at').waitFor()
       await page.getByRole('button', { name: 'It happened: go on' }).click()
       await page.getByText('look at the service first').first().waitFor()
       expect(await waitsOf(runId)).toHaveLength(1)

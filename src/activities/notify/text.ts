@@ -3,7 +3,7 @@ import type { SentClaim } from '../../governance/notifications/claims.ts'
 import type { SentMessage } from '../../governance/notifications/message.ts'
 import { canDecide, hasVoted, votesOf } from '../../governance/notifications/recipients.ts'
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
-import { soughtSentence } from '../../contract/sought.ts'
+import { soughtWords } from '../../contract/sought.ts'
 import { shortWords } from '../../policy/readers/look-alikes.ts'
 
 const mostNamed = 10
@@ -26,7 +26,9 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   return [
     `${message.event === 'approval.decided' ? endOf(subject) : headOf(message, subject)}: ${whatOf(subject)}`,
     ...about([subject]),
-    ...(subject.sought === null || subject.state !== 'waits' ? [] : [soughtSentence(subject.sought, code)]),
+    ...(subject.sought === null || subject.state !== 'waits'
+      ? []
+      : [`No answer came. ${soughtWords(subject.sought, code)}`]),
     ...(subject.cannotBeGiven === null ? [] : [`But ${reasonText(subject.cannotBeGiven)}`]),
     ...(subject.state === 'waits' ? [expiryOf([subject])] : []),
     link(`${base}${subject.path}`, isOpen ? linkWords(subject) : 'See the details'),

@@ -1,4 +1,4 @@
-import { soughtSentence } from '../../contract/sought.ts'
+import { soughtWords } from '../../contract/sought.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { Checks, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
@@ -98,7 +98,7 @@ export async function happenedPage(visit: PersonsVisit, given: Filled = empty): 
           </p>
           {waiting.sought === null ? null : (
             <p>
-              <Message text={soughtSentence(waiting.sought)} />
+              <Message text={soughtWords(waiting.sought)} />
             </p>
           )}
         </header>

@@ -254,6 +254,8 @@ export async function rerunPage(visit: PersonsVisit, filled: Filled = empty): Pr
           {...(isGoing || rerun.counts.open > 0 ? { 'data-poll': '' } : {})}
         >
           <Progress rerun={rerun} />
+        </Live>
+        <Live name="rerun-runs" version={versionOf(rerun)}>
           <Table
             label="Runs"
             head={['Run', 'State', 'New run']}

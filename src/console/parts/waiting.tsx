@@ -1,6 +1,6 @@
 import type { Role } from '../../policy/types.ts'
 import { decidedBy, hasRole, isDecider, type PersonsVisit, type WaitingView } from '../visit.ts'
-import { soughtSentence } from '../../contract/sought.ts'
+import { soughtWords } from '../../contract/sought.ts'
 import { itemNumber } from './items.tsx'
 import { Confirm } from './form.tsx'
 import { Live } from './layout.tsx'
@@ -176,7 +176,7 @@ function Unknown(props: {
       </p>
       {sought === null ? null : (
         <p>
-          <Message text={soughtSentence(sought)} />
+          <Message text={soughtWords(sought)} />
         </p>
       )}
       <Choices

@@ -1,4 +1,4 @@
-import { soughtSentence } from '../../contract/sought.ts'
+import { soughtWords } from '../../contract/sought.ts'
 import { sql } from 'kysely'
 import { nextDueMail, settleMail, takeDueMails, type DueMail } from '../../db/queries/notifications/mails.ts'
 import type { Db } from '../../db/schema/index.ts'
@@ -177,9 +177,7 @@ export function mailAbout(
     ...named('Change', isAsk ? null : subject.title),
     ...named('Tool', subject.tool),
     ...named('Goes to', subject.destination),
-    ...(subject.sought === null
-      ? []
-      : [mailText`${MailText.sentence(soughtSentence(subject.sought, onPage))}`]),
+    ...(subject.sought === null ? [] : [mailText`${MailText.sentence(soughtWords(subject.sought, onPage))}`]),
     ...named('Step', subject.stepId),
     ...named('Workflow', isAsk ? null : subject.workflowName),
     ...named('Agent', subject.agentName),
