@@ -52,7 +52,7 @@ const governanceFolders = {
   changes: ['sealing', 'audit', 'access', 'limits', 'approvals'],
   'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values'],
   'runs/read': ['sealing', 'access', 'approvals', 'runs/values'],
-  'runs/start': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
+  'runs/start': ['lanes', 'sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
   workflows: ['audit', 'access', 'limits', 'tools', 'runs/values'],
   rules: ['audit', 'access', 'limits', 'approvals', 'changes'],

@@ -9,7 +9,7 @@ import {
   matchRuns,
   rerunRows,
 } from '../../governance/runs/start/reruns.ts'
-import { accepted, nothing, ok, tagged } from '../route.ts'
+import { accepted, ok, tagged } from '../route.ts'
 import { emptyBody, id, listOf, listQueryOfPath, named, pageIn, time } from '../schemas/common.ts'
 import { manyBody, rerunFilter } from '../schemas/run-requests.ts'
 import { runStatus } from '../schemas/runs.ts'
@@ -125,8 +125,8 @@ export const rerunRoutes = [
     summary: 'Start no further run; what was started goes on',
     body: emptyBody,
     responses: { 200: rerun },
-    async handle({ context, caller, params }) {
-      await cancelRerun(context, caller, params.rerun)
+    async handle({ context, caller, params, once }) {
+      await actOnce(once, () => cancelRerun(context, caller, params.rerun, once))
       return ok(await readOwned(context, rerunRows, caller, params.rerun))
     },
   }),

@@ -1,5 +1,5 @@
 import { soughtWords } from '../../contract/sought.ts'
-import type { Json, JsonObject } from '../../policy/types.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { Checks, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
 import { itemNumber } from '../parts/items.tsx'
@@ -54,7 +54,7 @@ async function find(visit: PersonsVisit, chosen: Form): Promise<Found | Shown> {
 function declaredIn(schema: Readonly<Record<string, unknown>>): Declared {
   const properties = (schema['properties'] ?? {}) as Readonly<Record<string, { readonly type?: unknown }>>
   return Object.fromEntries(
-    Object.entries(properties).map(([name, { type }]) => [name, { type: typeOf(type) } as Declared[string]]),
+    Object.entries(properties).map(([name, { type }]) => [name, { type: typeOf(type) }]),
   )
 }
 
@@ -177,7 +177,7 @@ export function resolveCall(
       outcome,
       ...which,
       ...(/^\d{1,3}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
-      ...(output === undefined ? {} : { output: output as Json }),
+      ...(output === undefined ? {} : { output }),
     },
     only: ['id'],
     ...onceOf(form),

@@ -2,7 +2,7 @@ import { effectId, type EffectKey } from '../../contract/ids.ts'
 import type { Resolution, Sought } from '../../contract/sought.ts'
 import type { ResolutionRow } from '../../db/queries/runs.ts'
 import { getTool, integrations } from '../../tools/index.ts'
-import { digestOf } from '../../tools/kit/marker.ts'
+import { callDigest } from '../../shared/call-digest.ts'
 import { serviceOf } from '../../tools/kit/tool.ts'
 
 /* What is shown of calls whose outcome nobody knows, and of what people said about them. */
@@ -16,11 +16,11 @@ export function soughtOf(key: EffectKey, toolName: string | null, sentAt: Date |
     service: title ?? (toolName === 'mail_send' ? 'the mail server' : 'its service'),
     sent_at: sentAt?.toISOString() ?? null,
     where: mark?.where ?? null,
-    mark: mark?.of(digestOf({ idempotencyKey: effectId(key) })) ?? null,
+    mark: mark?.of(callDigest(effectId(key))) ?? null,
   }
 }
 
-/** Of one step. */
+/** In the view of one step. */
 export const mostResolutions = 20
 
 export const resolutionOf = (row: ResolutionRow): Resolution => ({

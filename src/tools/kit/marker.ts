@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { callDigest } from '../../shared/call-digest.ts'
 import type { Look, ToolCall } from './executor.ts'
 import { textMark } from './tool.ts'
 
@@ -9,9 +9,7 @@ export type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 // At most the two line breaks of `withMarker`: with `\n*`, a text of only line breaks would take seconds.
 const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 
-/** 32 characters of `0-9` and `a-f`. */
-export const digestOf = ({ idempotencyKey }: Marked): string =>
-  createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)
+export const digestOf = ({ idempotencyKey }: Marked): string => callDigest(idempotencyKey)
 
 export const markOf = (call: Marked): string => textMark('').of(digestOf(call))
 

@@ -108,7 +108,7 @@ export interface ToolDeclaration<
    * the longest request and the delay of the lists. If missing, a person decides after 15 minutes.
    */
   readonly findableAfterSeconds?: number
-  /** Of a `findable` tool: what the call leaves at the service, by which it is found again. */
+  /** Only for `findable`: what the call leaves at the service, by which it is found again. */
   readonly mark?: Mark
   /** What a crash in the call can leave at the service: one clause for docs/tools.md. */
   readonly crashLeaves?: string

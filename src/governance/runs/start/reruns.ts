@@ -115,7 +115,12 @@ export async function createRerun(
 }
 
 /** What waits never starts; what was started goes on. Throws `not_found`, `insufficient_role` and `conflict`. */
-export async function cancelRerun(context: Changing, caller: Caller, id: string): Promise<void> {
+export async function cancelRerun(
+  context: Changing,
+  caller: Caller,
+  id: string,
+  once: Once | null = null,
+): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
     const row = await tx.trx
       .selectFrom('reruns')
@@ -126,11 +131,12 @@ export async function cancelRerun(context: Changing, caller: Caller, id: string)
     if (row.requested_by !== caller.userId) requireRole((await now()).role, 'admin')
     if (row.ended_at !== null) throw new DomainError('conflict', 'it has ended already')
     await endRerun(tx, id, { state: 'cancelled', reason: 'cancelled', actor: actorOf(caller) })
+    await once?.markActed(tx.trx)
   })
 }
 
 interface End {
-  /** Of the runs that wait. */
+  /** What becomes of the runs that wait. */
   readonly state: 'cancelled' | 'refused'
   /** null: none waits. */
   readonly reason: string | null
@@ -233,7 +239,14 @@ export async function listRerunItems(db: Db, id: string, page: PageRequest): Pro
     rows,
     page.limit,
     ({ position }) => `${position}`,
-    ({ position: _, ...view }) => view,
+    (row) => ({
+      run_id: row.run_id,
+      workflow_id: row.workflow_id,
+      state: row.state,
+      new_run_id: row.new_run_id,
+      status: row.status,
+      reason: row.reason,
+    }),
   )
 }
 
