@@ -227,6 +227,19 @@ module.exports = {
       'pages are made from their data alone',
     ),
     only(
+      'cli-is-a-caller',
+      '^src/cli/',
+      ['^src/(contract|shared)/', '^src/api/routes/index\\.ts$'],
+      'the command line uses the public HTTP API, as anybody would',
+    ),
+    {
+      name: 'cli-takes-types',
+      comment: 'the command line knows the form of answers by their route, and loads nothing of a server',
+      severity: 'error',
+      from: { path: '^src/cli/' },
+      to: { path: '^src/api/', ...notTypes },
+    },
+    only(
       'api-on-top',
       '^src/api/',
       ['^src/(policy|shell|contract|db|governance|calls|shared|console)/', declarations],

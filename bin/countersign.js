@@ -1,26 +1,31 @@
 #!/usr/bin/env node
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /*
- * The command `countersign`. It runs a program of src/programs with the Node.js of this package, because older versions
- * of Node.js do not run TypeScript.
+ * The command `countersign`. It runs the command line with the Node.js of this package, because older versions of
+ * Node.js do not run TypeScript.
  */
 
-const programs = { 'verify-audit': '../src/programs/verify-audit.ts' }
-
-const [name = '', ...args] = process.argv.slice(2)
-const program = Object.hasOwn(programs, name) ? programs[name] : undefined
-if (program === undefined) {
-  process.stderr.write(`usage: countersign ${Object.keys(programs).join('|')} ...\n`)
-  process.exit(2)
-}
-const own = fileURLToPath(new URL('../node_modules/.bin/node', import.meta.url))
-const { status, error } = spawnSync(
+const at = (path) => fileURLToPath(new URL(path, import.meta.url))
+const own = at('../node_modules/.bin/node')
+const child = spawn(
   existsSync(own) ? own : process.execPath,
-  [fileURLToPath(new URL(program, import.meta.url)), ...args],
-  { stdio: 'inherit' },
+  [at('../src/cli/main.ts'), ...process.argv.slice(2)],
+  {
+    stdio: 'inherit',
+    env: { NODE_COMPILE_CACHE: at('../node_modules/.cache/compiled'), ...process.env },
+  },
 )
-if (error !== undefined) process.stderr.write(`error: ${error.message}\n`)
-process.exitCode = status ?? 1
+// A terminal sends Ctrl-C to both: the command line says what becomes of it.
+process.on('SIGINT', () => {})
+process.on('SIGTERM', () => child.kill('SIGTERM'))
+child.once('error', (error) => {
+  process.stderr.write(`error: ${error.message}\n`)
+  process.exitCode = 1
+})
+child.once('exit', (code, signal) => {
+  if (signal === null) process.exitCode = code ?? 1
+  else process.kill(process.pid, signal)
+})

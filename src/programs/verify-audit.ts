@@ -1,6 +1,7 @@
 import { createReadStream, readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
+import { shownLine as shown } from '../shared/shown-text.ts'
 import { linesOf, verifyFile, WrongFile, type FileResult } from '../governance/audit/verify-file.ts'
 
 /*
@@ -39,14 +40,6 @@ function readNote(path: string): { name: string; text: string } {
   if (found.size > 64 * 1024) throw new WrongFile(`\`${path}\` is too large for a checkpoint`)
   return { name: basename(path), text: readFileSync(path, 'utf8') }
 }
-
-/** Control characters, and those without width or that turn text: a forged file could show other words. */
-// oxlint-disable-next-line eslint/no-control-regex -- These are the characters that must not reach a terminal.
-const unsafe = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
-
-/** One line that shows each unsafe character as `\u` and its code. */
-const shown = (text: string): string =>
-  text.replace(unsafe, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 function resultLine(
   { organizationId, entries, hash, verifierKey }: FileResult,

@@ -323,14 +323,6 @@ describe('the command `countersign`', () => {
     expect(run(['verify-audit', ...args], ['bin/countersign.js'])).toEqual(run(args))
   })
 
-  test('names its programs', () => {
-    expect(run(['verify'], ['bin/countersign.js'])).toEqual({
-      status: 2,
-      stdout: '',
-      stderr: 'usage: countersign verify-audit ...\n',
-    })
-  })
-
   test('is in package.json', () => {
     const { bin } = JSON.parse(readFileSync(join(projectRoot(), 'package.json'), 'utf8'))
     expect(bin).toEqual({ countersign: 'bin/countersign.js' })

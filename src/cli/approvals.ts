@@ -1,0 +1,124 @@
+import type { Command } from 'commander'
+import type { AnswerOf } from '../api/routes/index.ts'
+import { apiOf, command, positive, type Shared } from './command.ts'
+import { Failure } from './failure.ts'
+import type { Api } from './http.ts'
+import { ago, confirm, say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
+
+type Approval = AnswerOf<'GET /approvals/{id}'>
+
+export function addApprovalCommands(program: Command): void {
+  command(program, 'approvals', 'list what waits for a decision')
+    .option('--all', 'also what others must decide')
+    .option('--run <run>', 'only those of this run')
+    .option('-n, --limit <number>', 'at most so many', positive, 20)
+    .action(list)
+  for (const [verb, what] of [
+    ['approve', 'show what would be sent, ask, and approve exactly this'],
+    ['reject', 'show what would be sent, ask, and reject it'],
+  ] as const)
+    command(program, `${verb} <id>`, what)
+      .option('-c, --comment <text>', 'why; people read it, and the receipt keeps it')
+      .option('-y, --yes', 'do not ask')
+      .action((id: string, options: Deciding) => decide(verb, id, options))
+}
+
+interface Deciding extends Shared {
+  readonly comment?: string
+  readonly yes?: true
+}
+
+async function list(options: Shared & { all?: true; run?: string; limit: number }): Promise<void> {
+  const { data } = await apiOf().call('GET /approvals', {
+    query: {
+      status: 'pending',
+      limit: String(Math.min(options.limit, 200)),
+      ...(options.all === true || options.run !== undefined ? {} : { mine: 'true' }),
+      ...(options.run === undefined ? {} : { run_id: options.run }),
+    },
+  })
+  if (options.json === true) return writeJson(data)
+  writeTable(
+    ['APPROVAL', 'RISK', 'WHAT', 'FOR', 'SINCE', 'ENDS', 'RULE'],
+    data.map((each) => [
+      each.id,
+      { text: each.risk.level, style: each.risk.level === 'low' ? undefined : 'yellow' },
+      titleOf(each),
+      each.requester_email ?? each.requested_by,
+      process.stdout.isTTY ? ago(each.created_at) : each.created_at,
+      process.stdout.isTTY ? ago(each.expires_at) : (each.expires_at ?? ''),
+      each.rule_name ?? '',
+    ]),
+    options.all === true ? 'nothing waits for a decision' : 'nothing waits for you',
+  )
+}
+
+const titleOf = ({ summary, preview, tool, kind }: Approval): string =>
+  summary ?? preview?.title ?? tool ?? kind
+
+async function decide(verb: 'approve' | 'reject', id: string, options: Deciding): Promise<void> {
+  const api = apiOf()
+  const approval = await api.call('GET /approvals/{id}', { params: { id } })
+  const link = approval.console_url
+  if (approval.kind === 'ask')
+    throw new Failure(`a question has an answer and no votes: answer it at ${link}`)
+  if (approval.kind === 'resolution')
+    throw new Failure(`nobody knows whether this call was made: look, and say it at ${link}`)
+  // With `--yes` too: what was decided stands in the log of a job.
+  show(approval)
+  const refused = approval.detail?.vote_refused ?? null
+  if (refused !== null) throw new Failure([refused, `the approval is at ${link}`])
+  const question = verb === 'approve' ? 'Approve exactly this?' : 'Reject it?'
+  if (options.yes !== true && !(await confirm(question))) throw new Failure('nothing was decided')
+  report(options, await vote(api, verb, id, options.comment))
+}
+
+function vote(api: Api, verb: 'approve' | 'reject', id: string, comment = ''): Promise<Approval> {
+  return verb === 'approve'
+    ? api.call('POST /approvals/{id}/approve', { params: { id }, body: { comment } })
+    : api.call('POST /approvals/{id}/reject', { params: { id }, body: { comment } })
+}
+
+function report({ json }: Shared, decided: Approval): void {
+  if (json === true) return writeJson(decided)
+  writeLine(decided.id, decided.status)
+  const missing =
+    decided.approvals_needed - decided.votes.filter(({ decision }) => decision === 'approve').length
+  if (decided.status === 'pending') say(`your vote counts; at least ${Math.max(1, missing)} more is missing`)
+}
+
+/** Everything that an approver must see. Each line of a value is indented, so that it cannot look like one of ours. */
+function show(approval: Approval): void {
+  const { preview, params, detail, risk } = approval
+  say(titleOf(approval), 'bold')
+  const facts: readonly (readonly [string, string | null | undefined])[] = [
+    ['status', approval.status],
+    ['tool', approval.tool],
+    ['goes to', approval.destination],
+    ['for', approval.requester_email],
+    ['workflow', approval.workflow_name],
+    ['rule', approval.rule_name],
+    ['why', detail?.explanation],
+    ['labels', approval.labels.join(', ')],
+    ['risk', [risk.level, ...risk.reasons].join('; ')],
+    ['votes', approval.votes.map(({ email, decision }) => `${email} ${decision}`).join(', ')],
+    ['expires', approval.expires_at],
+  ]
+  for (const [name, value] of facts)
+    if (typeof value === 'string' && value !== '')
+      field(name, value, name === 'status' ? toneOf(value) : undefined)
+  if (approval.values_hidden !== undefined) say(approval.values_hidden.reason, 'yellow')
+  say(approval.kind === 'change' ? 'what would change' : 'what would be sent', 'bold')
+  for (const [name, value] of Object.entries(params ?? {}))
+    field(name, typeof value === 'string' ? value : JSON.stringify(value, null, 2))
+  for (const { name, note } of preview?.fields ?? [])
+    if (note !== undefined) say(`  look closely at ${name}: ${note}`, 'yellow')
+  if (preview?.note !== undefined) say(`  ${preview.note}`, 'yellow')
+  if (preview?.diff !== undefined) field('replaces', preview.diff.before ?? '(nothing)')
+}
+
+function field(name: string, value: string, style?: Parameters<typeof say>[1]): void {
+  const [first = '', ...more] = value.split('\n')
+  say(`  ${name.padEnd(10)} ${first}`, style)
+  for (const line of more) say(`  ${' '.repeat(10)} ${line}`, style)
+}

@@ -1,0 +1,47 @@
+import tab from '@bomb.sh/tab/commander'
+import { Command } from 'commander'
+import { addApprovalCommands } from './approvals.ts'
+import { Failure } from './failure.ts'
+import { addOrganizationCommands, version } from './organization.ts'
+import { addRuleCommands } from './rules.ts'
+import { addRunCommands } from './runs.ts'
+import { addPrograms } from './server.ts'
+import { clearPassing, say } from './terminal.ts'
+import { addValidate } from './validate.ts'
+
+/*
+ * The command line. It reaches a server over HTTP alone. Exit codes: 0 done, 1 not done or the run has not completed,
+ * 2 `plan` found something to change, 130 after Ctrl-C.
+ */
+
+const program = new Command('countersign')
+  .description('Run workflows under your rules, decide what is held, and keep rules and workflows in files.')
+  .version(version)
+  .enablePositionalOptions()
+  .showSuggestionAfterError()
+  .showHelpAfterError('(add --help for how it is used)')
+
+addRunCommands(program)
+addApprovalCommands(program)
+addValidate(program)
+addRuleCommands(program)
+addOrganizationCommands(program)
+addPrograms(program)
+tab(program, { completionCommandName: 'completion' })
+
+// The reader of a pipe may have read enough, such as `head`.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(0)
+  })
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  clearPassing()
+  const lines = error instanceof Failure ? error.lines : [(error as Error).message]
+  for (const [index, line] of lines.entries())
+    say(index === 0 ? `error: ${line}` : line, index === 0 ? 'red' : undefined)
+  process.exitCode = error instanceof Failure ? error.exitCode : 1
+}
