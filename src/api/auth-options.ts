@@ -20,6 +20,7 @@ import {
 import { isError, wordsOf } from '../shared/log.ts'
 import { providerSignIn } from './provider-sign-in.ts'
 import { passkeys } from './passkeys.ts'
+import { terminalLogins } from './terminal-logins.ts'
 import { MailText, mailText, type SendMail, type ServiceMail } from '../governance/service-mail.ts'
 import type { SessionSecrets } from '../shared/session-secrets.ts'
 import { confirmPath, invitationPath, resetPath, secondFactorPath } from '../contract/pages.ts'
@@ -74,6 +75,9 @@ export const rateLimits = {
   '/passkey/begin': { window: 60, max: 15 },
   '/passkey/add': { window: 60, max: 15 },
   '/passkey/remove': { window: 60, max: 15 },
+  '/terminal/begin': { window: 60, max: 10 },
+  // Several terminals behind one address, each every five seconds.
+  '/terminal/poll': { window: 60, max: 120 },
 }
 
 /** The accepted values of the `Origin` header. `own` is the address to which the request was sent. */
@@ -138,6 +142,7 @@ export function authOptions(
       twoFactor({ issuer: 'Countersign', schema: twoFactorTables }),
       passwordWatch(context.db),
       providerSignIn(context),
+      terminalLogins(context, addressHeader),
       passkeys(context, (email, ...change) => post(email, passkeyMail(base, ...change))),
     ],
     databaseHooks: databaseHooks(context),

@@ -164,8 +164,9 @@ async function bodyOf(answer: Response, url: string): Promise<unknown> {
   const text = await textOf(answer)
   const body = jsonOf(text)
   if (answer.ok && (text === '' || body !== undefined)) return body
-  const error = (body as { error?: { code?: unknown; message?: unknown; details?: unknown } } | undefined)
-    ?.error
+  const said = body as (ErrorSaid & { error?: ErrorSaid }) | undefined
+  // The endpoints of the sign-in have no `error` around it.
+  const error = said?.error ?? said
   if (typeof error?.code !== 'string' || typeof error.message !== 'string')
     throw new Failure(
       `${new URL(url).origin} answered ${answer.status} without JSON: is it the address of a Countersign server?`,
@@ -173,6 +174,12 @@ async function bodyOf(answer: Response, url: string): Promise<unknown> {
   const details = (Array.isArray(error.details) ? error.details : []) as readonly Detail[]
   const id = answer.headers.get('x-request-id')
   throw refusalOf(url, answer.status, { code: error.code, message: error.message, details, id })
+}
+
+interface ErrorSaid {
+  readonly code?: unknown
+  readonly message?: unknown
+  readonly details?: unknown
 }
 
 async function textOf(answer: Response): Promise<string> {

@@ -2,6 +2,7 @@ import tab from '@bomb.sh/tab/commander'
 import { Command } from 'commander'
 import { addApprovalCommands } from './approvals.ts'
 import { Failure } from './failure.ts'
+import { addLoginCommands } from './login.ts'
 import { addOrganizationCommands, version } from './organization.ts'
 import { addRuleCommands } from './rules.ts'
 import { addRunCommands } from './runs.ts'
@@ -21,6 +22,7 @@ const program = new Command('countersign')
   .showSuggestionAfterError()
   .showHelpAfterError('(add --help for how it is used)')
 
+addLoginCommands(program)
 addRunCommands(program)
 addApprovalCommands(program)
 addValidate(program)

@@ -457,6 +457,14 @@ export const auditEvents = {
     when: 'A person confirms an API key with a second factor.',
     metadata: fields.keyFields,
   },
+  'terminal_login.approved': {
+    when: 'A person signs a terminal in, which gets a key of theirs.',
+    metadata: { key_id: text, machine: text, address: text },
+  },
+  'terminal_login.denied': {
+    when: 'A person refuses a terminal that waits to be signed in.',
+    metadata: { machine: text, address: text },
+  },
   'session.started': { when: 'A person signs in.', metadata: fields.accountFields },
   'session.ended': { when: 'A person signs out, or a session is ended.', metadata: fields.accountFields },
   'session.beside_provider': {

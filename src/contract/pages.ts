@@ -19,6 +19,8 @@ export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
 export const inboxPath = '/console/approvals'
 export const keysPath = '/console/keys'
+/** Where a person signs a terminal in, with `?code=`. */
+export const terminalPath = '/console/terminal'
 export const workflowsPath = '/console/workflows'
 /** A form that starts a run. */
 export const startPath = '/console/workflows/:id/run'

@@ -60,6 +60,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/triggers': [403, 200, 200, 200],
   '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
+  '/console/terminal': [200, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
   '/console/workflows': [200, 200, 200, 200],
   // Leads to the form that starts a run.

@@ -19,6 +19,7 @@ import { rerunRoutes } from './reruns.ts'
 import { ruleQuestionRoutes, getRuleTemplates, ruleRoutes } from './rules.ts'
 import { scimRoutes, signInRoutes } from './sign-in.ts'
 import { serviceAccountRoutes } from './service-accounts.ts'
+import { terminalLoginRoutes } from './terminal-logins.ts'
 import { toolRoutes } from './tools.ts'
 import { triggerRoutes } from './triggers.ts'
 import { webhookRoutes } from './webhooks.ts'
@@ -54,6 +55,7 @@ const all = [
   ...connectionRoutes,
   ...meRoutes(allRoutes),
   ...apiKeyRoutes,
+  ...terminalLoginRoutes,
   ...memberRoutes,
   ...groupRoutes,
   ...signInRoutes,

@@ -5,6 +5,7 @@ import {
   rerunsPath,
   rulesPath,
   startPath,
+  terminalPath,
   triggerPath,
   triggersPath,
   workflowsPath,
@@ -28,6 +29,7 @@ import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
 import { startPage, startRun } from './start.tsx'
+import { decideTerminal, terminalPage } from './terminal.tsx'
 import { changeTrigger, triggerPage } from './trigger.tsx'
 import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
@@ -78,6 +80,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/keys/:id',
     get: (visit) => keyPage(visit),
     post: (visit, form) => changeKey(visit, form),
+  },
+  {
+    path: terminalPath,
+    get: (visit) => terminalPage(visit),
+    post: (visit, form) => decideTerminal(visit, form),
   },
   {
     path: '/console/people',

@@ -22,6 +22,7 @@ import { polls } from './0021-polls.ts'
 import { reruns } from './0022-reruns.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
+import { terminalLogins } from './0024-terminal-logins.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -52,6 +53,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0022-reruns', sql: reruns },
   { name: '0026-rerun-batches', sql: rerunBatches },
   { name: '0027-resolutions', sql: resolutions },
+  { name: '0024-terminal-logins', sql: terminalLogins },
 ]
 
 export interface Migration {

@@ -151,6 +151,19 @@ export interface GroupMembersTable {
   added_at: Date
 }
 
+/** A terminal that waits until a person signs it in, or that has been. */
+export interface TerminalLoginsTable {
+  code_hash: string
+  key_hash: string
+  last4: string
+  machine: string
+  address: string
+  status: Generated<'open' | 'approved' | 'denied'>
+  key_id: string | null
+  created_at: Date
+  expires_at: Date
+}
+
 export interface ApiKeysTable {
   id: string
   organization_id: string
@@ -187,5 +200,6 @@ export interface IdentityTables {
   group_members: GroupMembersTable
   service_accounts: ServiceAccountsTable
   api_keys: ApiKeysTable
+  terminal_logins: TerminalLoginsTable
   installation_connections: InstallationConnectionsTable
 }

@@ -36,7 +36,7 @@ const isKnown = ({ type }: { readonly type: string }): boolean => accountEvents.
 
 /** Expired sessions and mailed tokens, old counts of requests and wrong passwords, old used codes. */
 export async function forgetEndedSignIns(db: Db): Promise<void> {
-  for (const table of ['auth_sessions', 'auth_verifications'])
+  for (const table of ['auth_sessions', 'auth_verifications', 'terminal_logins'])
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
       db,
     )

@@ -38,50 +38,63 @@ const usualDays = 365
 export async function createApiKey(
   context: Acting,
   caller: Caller,
-  input: {
-    readonly name: string
-    readonly scopes: readonly string[]
-    /** Default: never, and for a service account in a year. */
-    readonly expiresAt: Date | null | undefined
-    readonly account?: string | undefined
-  },
+  input: NewKey,
   once: Once | null = null,
 ): Promise<KeyView & { readonly secret: string }> {
-  const { secret, hash, last4 } = newApiKey()
+  const made = newApiKey()
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {
-      const present = await now()
-      requireWithin(present, input.scopes)
-      if (input.account !== undefined) await requireForAccount(tx, present, input.account, input.scopes)
-      const inYear = new Date(tx.now.getTime() + usualDays * 24 * 3_600_000)
-      const { expiresAt = input.account === undefined ? null : inYear } = input
-      requireNotAfter(present, expiresAt)
-      requireAhead(tx.now, expiresAt)
-      await requireProvenCaller(tx, present)
-      const row = {
-        id: newId('key'),
-        organization_id: caller.organizationId,
-        user_id: input.account ?? caller.userId,
-        name: input.name,
-        hash,
-        last4,
-        scopes: [...new Set(input.scopes)].sort(),
-        created_at: tx.now,
-        created_by: caller.userId,
-        expires_at: expiresAt,
-        revoked_at: null,
-        deleted_at: null,
-        last_used_at: null,
-        // Confirmed if a second factor backs the caller.
-        factor_confirmed_at: present.hasFactor ? tx.now : null,
-        bound: present.boundTo !== null,
-      }
-      await tx.trx.insertInto('api_keys').values(row).execute()
-      appendKeyEvent(tx, caller, 'created', row)
-      return keepMade(once, tx, { ...keyView(row, tx.now, present.factorRequired), secret })
+      const view = await addKey(tx, await now(), caller, input, made)
+      return keepMade(once, tx, { ...view, secret: made.secret })
     },
   })
+}
+
+interface NewKey {
+  readonly name: string
+  readonly scopes: readonly string[]
+  /** Default: never, and for a service account in a year. */
+  readonly expiresAt: Date | null | undefined
+  readonly account?: string | undefined
+}
+
+/** As `createApiKey`, in a transaction of `growAs`. */
+export async function addKey(
+  tx: ChainTx,
+  present: PresentCaller,
+  caller: Caller,
+  input: NewKey,
+  made: { readonly hash: string; readonly last4: string },
+): Promise<KeyView> {
+  requireWithin(present, input.scopes)
+  if (input.account !== undefined) await requireForAccount(tx, present, input.account, input.scopes)
+  const inYear = new Date(tx.now.getTime() + usualDays * 24 * 3_600_000)
+  const { expiresAt = input.account === undefined ? null : inYear } = input
+  requireNotAfter(present, expiresAt)
+  requireAhead(tx.now, expiresAt)
+  await requireProvenCaller(tx, present)
+  const row = {
+    id: newId('key'),
+    organization_id: caller.organizationId,
+    user_id: input.account ?? caller.userId,
+    name: input.name,
+    hash: made.hash,
+    last4: made.last4,
+    scopes: [...new Set(input.scopes)].sort(),
+    created_at: tx.now,
+    created_by: caller.userId,
+    expires_at: expiresAt,
+    revoked_at: null,
+    deleted_at: null,
+    last_used_at: null,
+    // Confirmed if a second factor backs the caller.
+    factor_confirmed_at: present.hasFactor ? tx.now : null,
+    bound: present.boundTo !== null,
+  }
+  await tx.trx.insertInto('api_keys').values(row).execute()
+  appendKeyEvent(tx, caller, 'created', row)
+  return keyView(row, tx.now, present.factorRequired)
 }
 
 /** Throws `insufficient_role` below owner, `not_found`, and for scopes that the account's role or no account can have. */

@@ -1,6 +1,7 @@
 import { acts, isGuarded, splitKey, type GuardedRoute } from '../../../src/api/route.ts'
 import { routes, type GuardedKey } from '../../../src/api/routes/index.ts'
 import type { AuditEventType } from '../../../src/contract/audit-events.ts'
+import { beginTerminalLogin } from '../../../src/governance/people/terminal-logins.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
@@ -70,6 +71,12 @@ const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: un
 /** Another key of the sender. It is not the key that sends the request. */
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
+/** A terminal that waits to be signed in, from an address of its own. */
+const aTerminal: ValidRequest = of(200, async ({ server }) => ({
+  body: {
+    code: (await beginTerminalLogin(server.context, { machine: 'laptop', address: newId('key') })).code,
+  },
+}))
 const aProviderOf = (status: number): ValidRequest =>
   of(status, async (world) => {
     await world.provider()
@@ -214,6 +221,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'PATCH /api-keys/{id}': about(200, anApiKey, named),
   'DELETE /api-keys/{id}': about(204, anApiKey),
   'POST /api-keys/{id}/confirm': about(200, anApiKey, {}),
+  'POST /terminal-logins/look': aTerminal,
+  'POST /terminal-logins/approve': aTerminal,
+  'POST /terminal-logins/deny': aTerminal,
 
   'POST /workflows': sends(201, () => ({ name: 'W', definition })),
   'POST /workflows/validate': sends(200, () => ({ definition })),

@@ -85,6 +85,9 @@ const acts: readonly RouteKey[] = [
   ...(['POST /authorize/approvals/{id}/cancel', 'POST /hooks/claude-code'] as const),
   ...([
     'POST /api-keys/{id}/confirm',
+    'POST /terminal-logins/look',
+    'POST /terminal-logins/approve',
+    'POST /terminal-logins/deny',
     'POST /agent-sessions/{id}/revoke',
     'POST /invitations/accept',
   ] as const),
