@@ -17,6 +17,8 @@ export interface Api {
   readonly keyId: string | null
   /** Throws a `Refusal` for every answer but a success. */
   call<Key extends RouteKey>(key: Key, asked?: Asked<Key>): Promise<AnswerOf<Key>>
+  /** The same for a route that the types do not know. */
+  send<T>(method: 'GET' | 'POST', path: string, body?: unknown): Promise<T>
   /** One file as a form. */
   upload(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<AnswerOf<'POST /files'>>
   /** The body of a stream, until the server or `signal` ends it. */
@@ -32,6 +34,20 @@ const longestWait = 30_000
 
 export function createApi({ server, key, keyId }: Access): Api {
   const headers = { ...agent, authorization: `Bearer ${key}` }
+  const send = async (method: string, path: string, body: unknown): Promise<unknown> => {
+    const url = `${server}/api/v1${path}`
+    const isKeyed = method === 'POST'
+    const init = {
+      method,
+      headers: {
+        ...headers,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(isKeyed ? { 'idempotency-key': randomUUID() } : {}),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }
+    return bodyOf(await repeated(url, init, method === 'GET' || isKeyed), url)
+  }
   return {
     server,
     keyId,
@@ -39,20 +55,9 @@ export function createApi({ server, key, keyId }: Access): Api {
       const [method = 'GET', template = ''] = route.split(' ')
       const given = { ...(params as Readonly<Record<string, string>> | undefined) }
       const path = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(given[name] ?? ''))
-      const url = `${server}/api/v1${path}${queryText(query)}`
-      const isKeyed = method === 'POST'
-      const init = {
-        method,
-        headers: {
-          ...headers,
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...(isKeyed ? { 'idempotency-key': randomUUID() } : {}),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }
-      const answer = await repeated(url, init, method === 'GET' || isKeyed)
-      return (await bodyOf(answer, url)) as AnswerOf<Key>
+      return (await send(method, `${path}${queryText(query)}`, body)) as AnswerOf<Key>
     },
+    send: async <T>(method: string, path: string, body?: unknown) => (await send(method, path, body)) as T,
     async upload(name, bytes) {
       const form = new FormData()
       form.set('file', new File([bytes], name))

@@ -4,6 +4,8 @@ import { addApprovalCommands } from './approvals.ts'
 import { Failure } from './failure.ts'
 import { addLoginCommands } from './login.ts'
 import { addOrganizationCommands, version } from './organization.ts'
+import { addPlanCommands } from './plan.ts'
+import { addPull } from './pull.ts'
 import { addRuleCommands } from './rules.ts'
 import { addRunCommands } from './runs.ts'
 import { addPrograms } from './server.ts'
@@ -26,6 +28,8 @@ addLoginCommands(program)
 addRunCommands(program)
 addApprovalCommands(program)
 addValidate(program)
+addPlanCommands(program)
+addPull(program)
 addRuleCommands(program)
 addOrganizationCommands(program)
 addPrograms(program)

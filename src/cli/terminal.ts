@@ -14,7 +14,10 @@ type Style = Parameters<typeof styleText>[0]
 const styled = (style: Style, text: string, stream: NodeJS.WriteStream): string =>
   styleText(style, text, { stream })
 
-export const write = (text: string): void => void process.stdout.write(`${shownText(text)}\n`)
+export const write = (text: string, style?: Style): void => {
+  const clean = shownText(text)
+  process.stdout.write(`${style === undefined ? clean : styled(style, clean, process.stdout)}\n`)
+}
 
 /** A line whose parts a program can tell apart. */
 export const writeLine = (...parts: readonly string[]): void =>

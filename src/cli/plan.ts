@@ -1,0 +1,165 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import { apiOf, command, organizationOf, type Shared } from './command.ts'
+import { Failure, Refusal } from './failure.ts'
+import { placed, readObjects, type ObjectFile } from './files.ts'
+import type { Api } from './http.ts'
+import { confirm, say, write, writeJson, writeLine } from './terminal.ts'
+import { shownText } from '../shared/shown-text.ts'
+
+export function addPlanCommands(program: Command): void {
+  command(program, 'plan <folder>', 'say what `apply` would change; exit code 2 if it would change something')
+    .option('--repository <url>', 'where the files are; without it nothing is deleted')
+    .option('--format <format>', '`text`, or `markdown` for a comment', formatOf, 'text')
+    .action(plan)
+  command(program, 'apply <folder>', 'show the plan, ask, and do it: all or nothing')
+    .option(
+      '--repository <url>',
+      'where the files are; what came from it and is in no file any more is deleted',
+    )
+    .option('--commit <commit>', 'the commit of the files, for the audit log')
+    .option('-y, --yes', 'do not ask')
+    .action(apply)
+}
+
+function formatOf(text: string): 'text' | 'markdown' {
+  if (text === 'text' || text === 'markdown') return text
+  throw new InvalidArgumentError('Write `text` or `markdown`.')
+}
+
+interface Change {
+  readonly action: 'create' | 'change' | 'delete' | 'adopt'
+  readonly kind: string
+  readonly name: string
+  readonly path: string | null
+  readonly lines: readonly string[]
+  readonly decided_otherwise: {
+    readonly call: { readonly tool: string; readonly params: object; readonly labels: readonly string[] }
+    readonly before: string
+    readonly after: string
+    readonly terms?: { readonly before: string | null; readonly after: string | null }
+  } | null
+}
+
+interface Applied {
+  readonly plan: string
+  readonly created: number
+  readonly changed: number
+  readonly deleted: number
+  readonly unchanged: number
+  readonly changes: readonly Change[]
+  readonly more?: number
+}
+
+/** A looser change that waits for a second person. */
+interface Held {
+  readonly change: { readonly id: string; readonly why: readonly string[] }
+}
+
+interface Source {
+  readonly repository?: string
+  readonly commit?: string
+}
+
+async function send<T>(api: Api, files: readonly ObjectFile[], more: object): Promise<T> {
+  const objects = files.map(({ object, path }) => ({ ...object, path }))
+  try {
+    const id = await organizationOf(api)
+    return await api.send<T>('POST', `/organizations/${id}/apply`, { objects, ...more })
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== 'validation_error') throw error
+    throw new Failure(placed(error.details, files))
+  }
+}
+
+const sourceOf = ({ repository, commit }: Source): object => ({
+  ...(repository === undefined ? {} : { repository }),
+  ...(commit === undefined ? {} : { commit }),
+})
+
+async function plan(
+  folder: string,
+  options: Shared & Source & { format: 'text' | 'markdown' },
+): Promise<void> {
+  const planned = await send<Applied>(apiOf(), readObjects(folder), {
+    ...sourceOf(options),
+    dry_run: true,
+  })
+  if (options.json === true) writeJson(planned)
+  else if (options.format === 'markdown') write(markdown(planned))
+  else show(planned)
+  if (isChange(planned)) process.exitCode = 2
+}
+
+async function apply(folder: string, options: Shared & Source & { yes?: true }): Promise<void> {
+  const [api, files] = [apiOf(), readObjects(folder)]
+  const source = sourceOf(options)
+  const planned = await send<Applied>(api, files, { ...source, dry_run: true })
+  if (!isChange(planned)) return options.json === true ? writeJson(planned) : show(planned)
+  if (options.json !== true) show(planned)
+  if (options.yes !== true && !(await confirm('Do exactly this?'))) throw new Failure('nothing was changed')
+  const done = await send<Applied | Held>(api, files, { ...source, plan: planned.plan })
+  if (options.json === true) return writeJson(done)
+  if ('change' in done) {
+    say('it waits for a second person, because:', 'yellow')
+    for (const reason of done.change.why) say(`  ${reason}`)
+    return writeLine('waiting', done.change.id, `${api.server}/console/approvals/${done.change.id}`)
+  }
+  writeLine('applied', totals(done))
+}
+
+const isChange = ({ changes, more = 0 }: Applied): boolean => changes.length + more > 0
+
+const totals = ({ created, changed, deleted, unchanged }: Applied): string =>
+  `${created} created, ${changed} changed, ${deleted} deleted, ${unchanged} unchanged`
+
+const planned = ({ created, changed, deleted, unchanged }: Applied): string =>
+  `${created} to create, ${changed} to change, ${deleted} to delete, ${unchanged} unchanged`
+
+const signs = { create: '+', change: '~', delete: '-', adopt: '~' } as const
+const tones = { create: 'green', change: 'yellow', delete: 'red', adopt: 'cyan' } as const
+
+function show(applied: Applied): void {
+  for (const change of applied.changes) {
+    const [first = '', ...lines] = linesOf(change, signs[change.action])
+    write(first, tones[change.action])
+    for (const line of lines) write(line)
+  }
+  if ((applied.more ?? 0) > 0) write(`and ${applied.more} more`)
+  say(
+    isChange(applied) ? `plan: ${planned(applied)}` : `nothing to do: ${applied.unchanged} unchanged`,
+    'bold',
+  )
+}
+
+function linesOf(
+  { action, kind, name, path, lines, decided_otherwise: other }: Change,
+  sign: string,
+): string[] {
+  const words = action === 'adopt' ? ', made by hand until now' : ''
+  return [
+    `${sign} ${kind} ${name}${path === null ? '' : ` (${path})`}${words}`,
+    ...lines.map((line) => `    ${line}`),
+    ...(other === null ? [] : [`    for example ${callOf(other.call)}: ${changeOf(other)}`]),
+  ].map((line) => line.replaceAll('\n', '\\n'))
+}
+
+const callOf = ({ tool, params, labels }: NonNullable<Change['decided_otherwise']>['call']): string =>
+  `${tool} ${JSON.stringify(params)}${labels.length === 0 ? '' : `, labels ${labels.join(', ')}`}`
+
+const changeOf = ({ before, after, terms }: NonNullable<Change['decided_otherwise']>): string =>
+  before === after && terms !== undefined
+    ? `${terms.before ?? before} → ${terms.after ?? after}`
+    : `${before} → ${after}`
+
+/** Names come from the files of a stranger's branch: in a block of code they are no markup and mention nobody. */
+function markdown(applied: Applied): string {
+  if (!isChange(applied))
+    return `### Countersign: nothing changes\n\n${applied.unchanged} objects stay as they are.`
+  const marks = { create: '+', change: '!', delete: '-', adopt: '!' } as const
+  const lines = applied.changes.flatMap((change) => linesOf(change, marks[change.action]))
+  const more = (applied.more ?? 0) > 0 ? [`and ${applied.more} more`] : []
+  const text = shownText([...lines, ...more].join('\n'))
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length))
+  const fence = '`'.repeat(longest + 1)
+  return `### Countersign: ${planned(applied)}\n\n${fence}diff\n${text}\n${fence}\n\nPlan \`${applied.plan.slice(0, 12)}\``
+}
