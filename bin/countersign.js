@@ -18,8 +18,10 @@ const child = spawn(
     env: { NODE_COMPILE_CACHE: at('../node_modules/.cache/compiled'), ...process.env },
   },
 )
-// A terminal sends Ctrl-C to both: the command line says what becomes of it.
-process.on('SIGINT', () => {})
+// A terminal sends Ctrl-C to both. The command line says what becomes of it.
+process.on('SIGINT', () => {
+  if (!process.stdin.isTTY) child.kill('SIGINT')
+})
 process.on('SIGTERM', () => child.kill('SIGTERM'))
 child.once('error', (error) => {
   process.stderr.write(`error: ${error.message}\n`)

@@ -1,6 +1,7 @@
 # For the commands in docs/. Read it in the repository's folder, in bash or zsh, while `npm start` runs:
 #   . samples/shell.sh
-# It sets the addresses and keys from bootstrap.json of the data folder, and defines `field`, `request` and `api`.
+# It sets the addresses and keys from bootstrap.json of the data folder, and defines `field`, `request`, `api` and
+# `countersign`.
 
 SAMPLES=$PWD/samples
 DATA=${DATA_DIR:-$PWD/.data}
@@ -17,6 +18,9 @@ request() {
   [ -z "$answer" ] || printf '%s\n' "$answer"
 }
 
+# The command line of the repository, for the server of `npm start`.
+countersign() { node "$SAMPLES/../bin/countersign.js" "$@"; }
+
 # One request: api KEY METHOD PATH, then options of curl such as -d BODY.
 api() { request -H "Authorization: Bearer $1" -X "$2" "$URL$3" "${@:4}"; }
 
@@ -26,6 +30,7 @@ $(field base_url organization_id agent_key users.owner.api_key users.admin.api_k
     users.member.api_key users.viewer.api_key users.member.user_id users.member.password < "$DATA/bootstrap.json")
 END
   URL=$BASE/api/v1
+  export COUNTERSIGN_URL=$BASE
 else
   echo "there is no $DATA/bootstrap.json: start \`npm start\` first, or go to the repository's folder, or set DATA_DIR to your data folder" >&2
 fi

@@ -48,8 +48,7 @@ async function test(tool: string, options: Testing): Promise<void> {
     },
   })
   if (options.json === true) return writeJson(answer)
-  writeLine(answer.decision, answer.rule_name ?? '')
-  say(answer.explanation, toneOf(answer.decision))
+  writeLine(answer.decision, answer.rule_name ?? '', answer.explanation)
 }
 
 function paramOf(text: string): [string, unknown] {

@@ -261,7 +261,7 @@ function showEnd(run: RunView): void {
 async function watched(api: Api, runId: string, onEvent: (event: RunEvent) => void): Promise<RunView> {
   const stopped = new AbortController()
   const stop = (): void => stopped.abort()
-  process.once('SIGINT', stop)
+  process.on('SIGINT', stop)
   try {
     return await followRun(api, runId, onEvent, stopped.signal)
   } catch (error) {
@@ -272,7 +272,8 @@ async function watched(api: Api, runId: string, onEvent: (event: RunEvent) => vo
       130,
     )
   } finally {
-    process.off('SIGINT', stop)
+    // A second Ctrl-C must not cut off what is said about the first one.
+    if (!stopped.signal.aborted) process.off('SIGINT', stop)
   }
 }
 

@@ -8,51 +8,31 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { cli } from './run-cli.ts'
+import { startStandIn, type StandIn } from './stand-in.ts'
 
 /* `plan`, `apply`, `pull` and the errors of the connection, against a server that answers what a test says. */
 
-type Sent = { readonly path: string; readonly headers: Record<string, unknown>; readonly body: any } // prettier-ignore
-let server: Server
+let standIn: StandIn
 let url: string
 let folder: string
-let sent: Sent[] = []
-let answers: Record<string, (body: any) => readonly [number, unknown]> = {} // prettier-ignore
 
 beforeAll(async () => {
-  server = createServer((request, response) => {
-    void (async () => {
-      const body = request.method === 'POST' ? await json(request).catch(() => null) : null
-      const path = `${request.method} ${(request.url ?? '').replace('/api/v1', '').split('?', 1)[0]}`
-      sent.push({ path, headers: request.headers, body })
-      const [status, answer] = answers[path]?.(body) ?? [
-        404,
-        { error: { code: 'not_found', message: `no route answers \`${path}\``, details: [] } },
-      ]
-      response.writeHead(status, { 'content-type': 'application/json' })
-      response.end(typeof answer === 'string' ? answer : JSON.stringify(answer))
-    })()
-  })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  standIn = await startStandIn()
+  url = standIn.url
   folder = mkdtempSync(join(tmpdir(), 'cli-files-'))
 })
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+  await standIn?.close()
 })
 beforeEach(() => {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder)
-  sent = []
-  answers = { 'GET /me': () => [200, { organization_id: 'org_1' }] }
+  standIn.begin()
 })
 
 const run = (...args: readonly string[]) =>
@@ -88,13 +68,13 @@ describe('plan', () => {
     put('.hidden/x.yaml', 'a: [')
     put('node_modules/x.yaml', 'a: [')
     put('notes.md', 'a: [')
-    answers['POST /organizations/org_1/apply'] = () => [200, applied([change], { changed: 1 })]
+    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([change], { changed: 1 })]
     const { code, stdout, stderr } = await run('plan', folder, '--repository', 'https://git.test/a')
     expect(stdout).toBe(
       '~ rule mail (mail.yaml)\n    verdict: allow → deny\n    for example mail_send {"to":"a@b.test"}, labels pii: allow → deny\n',
     )
     expect([code, stderr]).toEqual([2, 'plan: 0 to create, 1 to change, 0 to delete, 0 unchanged\n'])
-    expect(sent.at(-1)?.body).toEqual({
+    expect(standIn.sent.at(-1)?.body).toEqual({
       objects: [
         { kind: 'organization', approvals_enabled: true, path: 'countersign.yaml' },
         {
@@ -109,16 +89,16 @@ describe('plan', () => {
       repository: 'https://git.test/a',
       dry_run: true,
     })
-    answers['POST /organizations/org_1/apply'] = () => [200, applied([], { unchanged: 3 })]
+    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([], { unchanged: 3 })]
     expect((await run('plan', folder)).code).toBe(0)
   })
 
   test('paths are from the root of the repository', async () => {
     mkdirSync(join(folder, '.git'))
     put('config/rules/mail.yaml', aRule)
-    answers['POST /organizations/org_1/apply'] = () => [200, applied()]
+    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied()]
     await run('plan', join(folder, 'config'))
-    expect(sent.at(-1)?.body.objects[0].path).toBe('config/rules/mail.yaml')
+    expect(standIn.sent.at(-1)?.body.objects[0].path).toBe('config/rules/mail.yaml')
   })
 
   test('as Markdown, the names of a stranger’s branch are no markup and mention nobody', async () => {
@@ -129,7 +109,7 @@ describe('plan', () => {
       lines: ['a\u001b[2Jb'],
       decided_otherwise: null,
     }
-    answers['POST /organizations/org_1/apply'] = () => [200, applied([hostile], { changed: 1 })]
+    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([hostile], { changed: 1 })]
     const { code, stdout } = await run('plan', folder, '--format', 'markdown')
     expect(code).toBe(2)
     expect(stdout).toBe(
@@ -140,7 +120,8 @@ describe('plan', () => {
   test('mistakes that the server finds stand at their line', async () => {
     put('rules/mail.yaml', 'kind: rule\nname: mail\n# why\nverdict: maybe\n')
     const details = [{ path: 'rules/mail.yaml.verdict', message: 'must be `allow`' }]
-    answers['POST /organizations/org_1/apply'] = () => refused(422, 'validation_error', 'wrong', details)
+    standIn.answers['POST /organizations/org_1/apply'] = () =>
+      refused(422, 'validation_error', 'wrong', details)
     const { code, stderr } = await run('plan', folder)
     expect([code, stderr]).toEqual([
       1,
@@ -168,7 +149,7 @@ test.each([
   expect(code).toBe(1)
   expect(stderr).toContain(`x.yaml: ${said === null ? 'it is not UTF-8' : ''}`)
   if (said !== null) expect(stderr).toContain(said)
-  expect(sent).toEqual([])
+  expect(standIn.sent).toEqual([])
 })
 
 test.each([
@@ -179,7 +160,7 @@ test.each([
   put('good.yaml', aRule)
   link(join(folder, 'x.yaml'))
   const { code, stderr } = await run('apply', folder, '--yes')
-  expect([code, sent]).toEqual([1, []])
+  expect([code, standIn.sent]).toEqual([1, []])
   expect(stderr).toContain('leads out of the folder')
 })
 
@@ -187,14 +168,14 @@ describe('apply', () => {
   beforeEach(() => put('mail.yaml', aRule))
 
   test('does what the plan said, with its hash, and asks before', async () => {
-    answers['POST /organizations/org_1/apply'] = (body) => [200, { ...applied([change], { changed: 1 }), dry_run: body.dry_run === true }] // prettier-ignore
+    standIn.answers['POST /organizations/org_1/apply'] = (body) => [200, { ...applied([change], { changed: 1 }), dry_run: body.dry_run === true }] // prettier-ignore
     const unasked = await run('apply', folder)
-    expect([unasked.code, sent.filter(({ path }) => path.includes('apply')).length]).toEqual([1, 1])
+    expect([unasked.code, standIn.sent.filter(({ path }) => path.includes('apply')).length]).toEqual([1, 1])
     expect(unasked.stderr).toContain('add `--yes` if you are sure')
     const { code, stdout } = await run('apply', folder, '--yes', '--commit', 'abc', '--repository', 'r')
     expect(code).toBe(0)
     expect(stdout).toContain('applied\t0 created, 1 changed, 0 deleted, 0 unchanged\n')
-    const [last] = sent.splice(-1)
+    const [last] = standIn.sent.splice(-1)
     expect(last?.body).toEqual({
       objects: [{ kind: 'rule', name: 'mail', verdict: 'deny', path: 'mail.yaml' }],
       ...{ plan: 'hash-1', commit: 'abc', repository: 'r' },
@@ -205,14 +186,16 @@ describe('apply', () => {
   test('says who must decide a looser change, and what else has changed meanwhile', async () => {
     const later = (answer: readonly [number, unknown]) => (body: { dry_run?: boolean }) =>
       body.dry_run === true ? ([200, applied([change], { changed: 1 })] as const) : answer
-    answers['POST /organizations/org_1/apply'] = later([
+    standIn.answers['POST /organizations/org_1/apply'] = later([
       202,
       { change: { id: 'apr_1', status: 'pending', why: ['`mail` allows more'] } },
     ])
     const held = await run('apply', folder, '--yes')
     expect([held.code, held.stdout]).toEqual([0, expect.stringContaining(`waiting\tapr_1\t${url}/console/approvals/apr_1\n`)]) // prettier-ignore
     expect(held.stderr).toContain('`mail` allows more')
-    answers['POST /organizations/org_1/apply'] = later(refused(409, 'conflict', 'something has changed'))
+    standIn.answers['POST /organizations/org_1/apply'] = later(
+      refused(409, 'conflict', 'something has changed'),
+    )
     expect(await run('apply', folder, '--yes')).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('error: something has changed'),
@@ -222,7 +205,7 @@ describe('apply', () => {
 
 describe('pull', () => {
   const objects = (...data: readonly object[]) => {
-    answers['GET /organizations/org_1/objects'] = () => [200, { data: data.map((each) => ({ managed_by: null, ...each })), next_cursor: null }] // prettier-ignore
+    standIn.answers['GET /organizations/org_1/objects'] = () => [200, { data: data.map((each) => ({ managed_by: null, ...each })), next_cursor: null }] // prettier-ignore
   }
   const mail = { kind: 'rule', name: 'mail', verdict: 'deny', status: 'active', labels: { any_of: ['pii'] } }
 
@@ -341,7 +324,7 @@ describe('the connection', () => {
       /a\\u001b\]0;b\\u0007\\u202e/,
     ],
   ] as const)('%s: says what to do', async (_what, answer, said) => {
-    answers['GET /me'] = () => answer
+    standIn.answers['GET /me'] = () => answer
     const { code, stderr } = await whoami({ ...key, COUNTERSIGN_URL: url })
     expect(code).toBe(1)
     expect(stderr).toMatch(said)
@@ -359,17 +342,17 @@ describe('the connection', () => {
     expect((await whoami({ COUNTERSIGN_URL: 'https://elsewhere.example' })).stderr).toContain(
       'you are logged in at',
     )
-    expect(sent).toEqual([])
-    answers['GET /me'] = () => [
+    expect(standIn.sent).toEqual([])
+    standIn.answers['GET /me'] = () => [
       200,
       { organization_id: 'org_1', organizations: [], user: { email: 'a@b.test' } },
     ]
     expect((await whoami({})).stdout).toBe(`a@b.test\t\t\torg_1\t${url}\n`)
-    expect(sent[0]?.headers['authorization']).toBe('Bearer csk_live_secret')
+    expect(standIn.sent[0]?.headers['authorization']).toBe('Bearer csk_live_secret')
   })
 
   test('a redirect is not followed, because it could lead the key elsewhere', async () => {
-    answers['GET /me'] = () => [302, '']
+    standIn.answers['GET /me'] = () => [302, '']
     expect((await whoami({ ...key, COUNTERSIGN_URL: url })).stderr).toContain(
       'name that address as the server',
     )

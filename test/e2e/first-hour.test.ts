@@ -163,6 +163,7 @@ describe('with a running stack', () => {
       'docs/triggers.md',
       'docs/ask.md',
       'docs/again.md',
+      'docs/cli.md',
     ]
     const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)
