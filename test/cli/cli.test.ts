@@ -43,7 +43,7 @@ beforeAll(async () => {
         { id: 'add', compute: { total: '{{sum(input.numbers)}}', word: '{{input.word}}' } },
         { id: 'keep', tool: 'memory_set', params: { key: 'sum', value: '{{steps.add.output.total}}' } },
       ],
-      result: '{{steps.add.output}}',
+      result: { total: '{{steps.add.output.total}}', word: '{{steps.add.output.word}}' },
     },
   })
 })

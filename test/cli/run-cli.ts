@@ -27,7 +27,7 @@ export function cli(args: readonly string[], options: RunOptions = {}): Promise<
   const quoted = command.map((part) => `'${part.replaceAll("'", `'\\''`)}'`).join(' ')
   const [program = '', ...rest] = terminal === true ? ['script', '-qec', quoted, '/dev/null'] : command
   const child = spawn(program, rest, {
-    env: { ...programEnv(), ...env },
+    env: { ...programEnv(), ...(terminal === true ? { TERM: 'xterm-256color' } : {}), ...env },
     ...(cwd === undefined ? {} : { cwd }),
     stdio: ['pipe', 'pipe', 'pipe'],
   })
