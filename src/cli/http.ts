@@ -28,7 +28,7 @@ export interface Api {
 /** A request waits at most a minute for a run. */
 const patience = 90_000
 const mostBytes = 256 * 1024 * 1024
-/** Of a request that may be sent again: reads, and changes with a key. */
+/** A request may be sent again if it reads, or changes with a key. */
 const attempts = 4
 const longestWait = 30_000
 

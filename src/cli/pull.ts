@@ -70,7 +70,7 @@ async function objectsOf(api: Api): Promise<Declared[]> {
       'GET',
       `/organizations/${id}/objects?limit=200${after}`,
     )
-    all.push(...page.data.map(({ managed_by: _, ...object }) => bare(object as Declared)))
+    all.push(...page.data.map(bare))
     if (page.next_cursor === null) return all
     if (all.length > mostObjects) throw new Failure(`the organization has more than ${mostObjects} objects`)
     cursor = page.next_cursor
@@ -84,10 +84,12 @@ const isUsual = (name: string, value: unknown): boolean =>
   (name === 'status' && value === 'active') ||
   (typeof value === 'object' && Object.keys(value).length === 0)
 
-/** Without fields that say what holds anyway. */
+/** Without fields that say what holds anyway, and without where it comes from. */
 const bare = (object: Declared): Declared =>
   Object.fromEntries(
-    Object.entries(object).filter(([name, value]) => !isUsual(name, value) || name === 'allowed'),
+    Object.entries(object).filter(
+      ([name, value]) => name !== 'managed_by' && (!isUsual(name, value) || name === 'allowed'),
+    ),
   ) as Declared
 
 const folders: Readonly<Record<string, string>> = {

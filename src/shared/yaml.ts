@@ -26,7 +26,7 @@ export class YamlMistake extends Error {
 
 export interface ReadYaml {
   readonly json: string
-  /** Of a dotted path in the document, or of the innermost value around it. */
+  /** Where the value at a dotted path stands, or the innermost one around it. */
   readonly placeOf: (path: string) => string | null
   readonly document: Document
 }

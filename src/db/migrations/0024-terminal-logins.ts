@@ -3,7 +3,7 @@ export const terminalLogins = `
 create table terminal_logins (
   -- SHA-256 of the code that a person compares.
   code_hash text primary key,
-  -- That of the key, and its last characters.
+  -- The hash of the key, and its last characters.
   key_hash text not null unique,
   last4 text not null,
   -- What the terminal says of itself.

@@ -8,7 +8,7 @@ import { actorOf, hashApiKey, newApiKey, type Caller } from '../access/identity.
 import { runAs, type Acting } from '../access/recheck.ts'
 import { scopesOfRole } from '../access/scopes.ts'
 import type { Configured } from '../context.ts'
-import { DomainError, notFound } from '../errors.ts'
+import { DomainError } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { addKey, type KeyView } from './api-keys.ts'
@@ -60,14 +60,14 @@ export async function beginTerminalLogin(
   const { secret, hash, last4 } = newApiKey()
   const code = newCode()
   await sql`delete from terminal_logins where expires_at < clock_timestamp()`.execute(db)
+  const now = sql`clock_timestamp()`
   const { rows } = await sql`
     insert into terminal_logins (code_hash, key_hash, last4, machine, address, created_at, expires_at)
-    select ${hashOfCode(code)}, ${hash}, ${last4}, ${machine}, ${address}, clock_timestamp(),
-      clock_timestamp() + make_interval(mins => ${codeMinutes})
+    select ${hashOfCode(code)}, ${hash}, ${last4}, ${machine}, ${address}, ${now}, ${now} + make_interval(mins => ${codeMinutes})
     where (select count(*) from terminal_logins) < ${mostOpen}
-      and (select count(*) from terminal_logins where address = ${address}) < ${mostOfAddress}
-    on conflict do nothing
-    returning 1`.execute(db)
+      and (select count(*) from terminal_logins where address = ${address}) < ${mostOfAddress} returning 1`.execute(
+    db,
+  )
   if (rows.length === 0)
     throw new DomainError(
       'quota_exceeded',

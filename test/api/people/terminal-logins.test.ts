@@ -86,7 +86,7 @@ test('the key counts only after a person has said yes, and is one of theirs, wit
 test('it is decided once: a second yes, also of another person at the same moment, is refused', async () => {
   const { key, code } = await begin()
   const both = await Promise.all([approve('member', code), approve('admin', code)])
-  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 409])
+  expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409])
   expect(codeOf(await approve('member', code))).toBe('409 conflict')
   expect(codeOf(await home.call('owner', 'POST', '/terminal-logins/deny', { code }))).toBe('409 conflict')
   expect(await works(key)).toBe(200)
