@@ -20,9 +20,9 @@ import { triggers } from './0019-triggers.ts'
 import { asks } from './0020-asks.ts'
 import { polls } from './0021-polls.ts'
 import { reruns } from './0022-reruns.ts'
+import { terminalLogins } from './0024-terminal-logins.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
-import { terminalLogins } from './0024-terminal-logins.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -51,9 +51,9 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0020-asks', sql: asks },
   { name: '0021-polls', sql: polls },
   { name: '0022-reruns', sql: reruns },
+  { name: '0024-terminal-logins', sql: terminalLogins },
   { name: '0026-rerun-batches', sql: rerunBatches },
   { name: '0027-resolutions', sql: resolutions },
-  { name: '0024-terminal-logins', sql: terminalLogins },
 ]
 
 export interface Migration {
