@@ -19,7 +19,7 @@ request() {
 }
 
 # The command line of the repository, for the server of `npm start`.
-countersign() { node "$SAMPLES/../bin/countersign.js" "$@"; }
+countersign() { node "$(cd -P "$SAMPLES/.." && pwd)/bin/countersign.js" "$@"; }
 
 # One request: api KEY METHOD PATH, then options of curl such as -d BODY.
 api() { request -H "Authorization: Bearer $1" -X "$2" "$URL$3" "${@:4}"; }
