@@ -77,6 +77,7 @@ export const terminalLoginRoutes = [
     body: terminalBody,
     example: { body: { code: 'WDJB-MJHT' }, answers: { 200: { ...example, status: 'denied' } } },
     responses: { 200: login },
-    handle: async ({ context, caller, body }) => ok(await denyTerminalLogin(context, caller, body.code)),
+    handle: async ({ context, caller, body, once }) =>
+      ok(await actOnce(once, () => denyTerminalLogin(context, caller, body.code, once))),
   }),
 ]

@@ -104,15 +104,16 @@ export async function readTerminalLogin(
   caller: Pick<Caller, 'userId'>,
   code: string,
 ): Promise<LoginView> {
-  const { machine, address, created_at, expires_at, status } = await found(context, caller, code)
-  return {
-    machine,
-    address,
-    created_at: created_at.toISOString(),
-    expires_at: expires_at.toISOString(),
-    status,
-  }
+  return viewOf(await found(context, caller, code))
 }
+
+const viewOf = ({ machine, address, created_at, expires_at, status }: Row): LoginView => ({
+  machine,
+  address,
+  created_at: created_at.toISOString(),
+  expires_at: expires_at.toISOString(),
+  status,
+})
 
 type Row = Selectable<TerminalLoginsTable>
 
@@ -183,9 +184,11 @@ export async function denyTerminalLogin(
   context: Acting & Configured,
   caller: Caller,
   code: string,
+  once: Once | null = null,
 ): Promise<LoginView> {
-  const { code_hash, machine, address } = await found(context, caller, code)
-  await runAs(context, caller, 'org.change', async (tx, now) => {
+  const row = await found(context, caller, code)
+  const { code_hash, machine, address } = row
+  return runAs(context, caller, 'org.change', async (tx, now) => {
     await now()
     await lockOpen(tx, code_hash)
     await sql`update terminal_logins set status = 'denied' where code_hash = ${code_hash}`.execute(tx.trx)
@@ -195,8 +198,8 @@ export async function denyTerminalLogin(
       actor: actorOf(caller),
       metadata: { machine, address },
     })
+    return keepMade(once, tx, viewOf({ ...row, status: 'denied' }))
   })
-  return readTerminalLogin(context, caller, code)
 }
 
 /** People of two organizations may decide at once, and only the first one does. */
