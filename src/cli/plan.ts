@@ -60,7 +60,8 @@ interface Source {
   readonly commit?: string
 }
 
-async function send<T>(api: Api, files: readonly ObjectFile[], more: object): Promise<T> {
+/** Throws with the line of each mistake. */
+export async function sendObjects<T>(api: Api, files: readonly ObjectFile[], more: object): Promise<T> {
   const objects = files.map(({ object, path }) => ({ ...object, path }))
   try {
     const id = await organizationOf(api)
@@ -80,7 +81,7 @@ async function plan(
   folder: string,
   options: Shared & Source & { format: 'text' | 'markdown' },
 ): Promise<void> {
-  const planned = await send<Applied>(apiOf(), readObjects(folder), {
+  const planned = await sendObjects<Applied>(apiOf(), readObjects(folder), {
     ...sourceOf(options),
     dry_run: true,
   })
@@ -93,11 +94,11 @@ async function plan(
 async function apply(folder: string, options: Shared & Source & { yes?: true }): Promise<void> {
   const [api, files] = [apiOf(), readObjects(folder)]
   const source = sourceOf(options)
-  const planned = await send<Applied>(api, files, { ...source, dry_run: true })
+  const planned = await sendObjects<Applied>(api, files, { ...source, dry_run: true })
   if (!isChange(planned)) return options.json === true ? writeJson(planned) : show(planned)
   if (options.json !== true) show(planned)
   if (options.yes !== true && !(await confirm('Do exactly this?'))) throw new Failure('nothing was changed')
-  const done = await send<Applied | Held>(api, files, { ...source, plan: planned.plan })
+  const done = await sendObjects<Applied | Held>(api, files, { ...source, plan: planned.plan })
   if (options.json === true) return writeJson(done)
   if ('change' in done) {
     say('it waits for a second person, because:', 'yellow')

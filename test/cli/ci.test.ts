@@ -130,9 +130,9 @@ describe.each(['github', 'gitlab'] as const)('%s', (which) => {
   ] as const)('a pull request gets the plan as a comment if %s', async (_what, changes, said) => {
     standIn.answers[path] = () => [200, answer(changes)]
     expect(new Set(await jobs[which]('plan'))).toEqual(new Set([0]))
-    expect(applications().map(({ body }) => body)).toEqual([
-      expect.objectContaining({ dry_run: true, repository: 'https://github.com/acme/rules' }),
-    ])
+    // For `validate`, and for `plan`.
+    const asked = expect.objectContaining({ dry_run: true, repository: 'https://github.com/acme/rules' })
+    expect(applications().map(({ body }) => body)).toEqual([asked, asked])
     expect(applications()[0]?.headers['authorization']).toBe('Bearer csk_live_plan')
     expect(readFileSync(join(folder, 'repository', 'plan.md'), 'utf8')).toMatch(said)
     expect(readFileSync(join(folder, 'commented'), 'utf8')).toContain('plan.md')

@@ -164,6 +164,22 @@ test.each([
   expect(stderr).toContain('leads out of the folder')
 })
 
+test('validate checks workflows alone by their route, and everything else by a plan', async () => {
+  put('hello.yaml', 'name: hello\nsteps: []\n')
+  standIn.answers['POST /workflows/validate'] = () => [200, { valid: true }]
+  expect(await run('validate', folder)).toMatchObject({ code: 0, stdout: 'valid\t1 file\n' })
+  // A key that may only read plans instead.
+  standIn.answers['POST /workflows/validate'] = () => refused(403, 'missing_scope', 'no')
+  standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied()]
+  expect((await run('validate', folder)).code).toBe(0)
+  put('rules/mail.yaml', 'kind: rule\nname: mail\nverdict: maybe\n')
+  const details = [{ path: 'rules/mail.yaml:verdict', message: 'must be `allow`' }]
+  standIn.answers['POST /organizations/org_1/apply'] = () => refused(422, 'validation_error', 'no', details)
+  const { code, stderr } = await run('validate', folder)
+  expect([code, stderr]).toEqual([1, 'error: rules/mail.yaml: line 3, column 10: verdict: must be `allow`\n'])
+  expect(standIn.sent.at(-1)?.body).toMatchObject({ dry_run: true })
+})
+
 describe('apply', () => {
   beforeEach(() => put('mail.yaml', aRule))
 
