@@ -1,3 +1,4 @@
+import { mostRevisions } from '../src/calls/runs/revised.ts'
 import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
 import { mostDecisions, mostParamBytes } from '../src/governance/backtests/backtest.ts'
@@ -48,6 +49,10 @@ export const rules: Rows = [
   [
     '`escalate` of a rule; its `after_seconds`, and `remind_after_seconds`',
     `${numberAt('RuleRequest.escalate.maxItems')}; ${numberAt('RuleRequest.remind_after_seconds.minimum')} to ${sameAt('RuleRequest.remind_after_seconds.maximum', 'RuleRequest.escalate.items.after_seconds.maximum')} (30 days)`,
+  ],
+  [
+    '`approver_may_edit` of a rule; edits of one held call',
+    `${numberAt('RuleRequest.approver_may_edit.maxItems')} parameters; ${mostRevisions}`,
   ],
   ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
   ['tool policies of an organization', count(mostToolPolicies)],

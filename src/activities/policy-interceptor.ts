@@ -8,7 +8,13 @@ import { DomainError } from '../governance/errors.ts'
 import { decideSteps } from '../calls/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/end/finish.ts'
 import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
-import { NotReady, readDefinedCall, type DefinedCall, type ResolvedCall } from '../calls/runs/call.ts'
+import {
+  EditedMeanwhile,
+  NotReady,
+  readDefinedCall,
+  type DefinedCall,
+  type ResolvedCall,
+} from '../calls/runs/call.ts'
 import { decideNoCalls } from '../calls/runs/no-call.ts'
 import { kindOf } from '../steps/index.ts'
 import type { StepRun } from '../steps/kind.ts'
@@ -212,6 +218,12 @@ async function toFailure(
   if (error instanceof ApplicationFailure || (error as Error).name === 'CancelledFailure') return error
   if (error instanceof NotReady) return refused(error.message)
   if (isOutage(error) && !(error instanceof TransactionTooLong)) return outage(context, activity, error)
+  if (error instanceof EditedMeanwhile)
+    return ApplicationFailure.create({
+      message: 'a person has edited the call meanwhile',
+      type: failureTypes.unavailable,
+      category: ApplicationFailureCategory.BENIGN,
+    })
   if (error instanceof UnknownRun)
     return ApplicationFailure.create({
       message: error.message,

@@ -8,8 +8,14 @@ import {
   type ApprovalRecord,
   type Standings,
 } from '../governance/approvals/records.ts'
-import { requirementOf, storedSeats, type Requirement } from '../governance/approvals/requirement.ts'
+import {
+  requirementOf,
+  storedSeats,
+  typingTerms,
+  type Requirement,
+} from '../governance/approvals/requirement.ts'
 import { alreadyMade } from './runs/earlier.ts'
+import { edited } from './runs/revised.ts'
 import { approvalState, type ApprovalState } from '../governance/approvals/state.ts'
 
 /* An approval covers one call with all its technical retries. */
@@ -21,6 +27,8 @@ export type Standing =
   | 'used'
   | 'rejected'
   | 'withdrawn'
+  /** A person has edited the call since. */
+  | 'revised'
   /** Nobody approved it in time, and this was noted. */
   | 'expired'
   /** Nobody approved it in time, and this was not noted yet. */
@@ -61,6 +69,7 @@ export const heldAgain = {
   labels: 'it carries a label that its approvers were not shown',
   votes: 'its votes are not enough under the present rules, settings and roles',
   late: 'its approval has expired',
+  revised: 'its parameters were edited',
   state: 'has changed since it was approved',
 } as const
 
@@ -77,6 +86,7 @@ export const tableOfRun: ApprovalTable = {
   used: { required: again('used'), free: go },
   rejected: both({ does: 'end', outcome: 'rejected', reason: '' }),
   withdrawn: both({ does: 'end', outcome: 'cancelled', reason: 'its approval was withdrawn' }),
+  revised: { required: again('revised'), free: go },
   expired: both({ does: 'end', outcome: 'expired', reason: 'nobody approved it in time' }),
   overdue: both({ does: 'end', outcome: 'expired', reason: 'nobody approved it in time', notes: true }),
   unused: {
@@ -118,7 +128,7 @@ export function standingOf(
   state: ApprovalState,
   { paramsHash, labels, changed }: Compared,
 ): Standing {
-  if (state === 'used' || state === 'rejected' || state === 'withdrawn') return state
+  if (state === 'used' || state === 'rejected' || state === 'withdrawn' || state === 'revised') return state
   if (state === 'expired' && approval.status === 'approved') return 'unused'
   if (state === 'expired') return approval.status === 'pending' ? 'overdue' : 'expired'
   if (approval.params_hash !== paramsHash) return 'other_params'
@@ -146,10 +156,13 @@ export function standingNow(
   user: string | null,
   compared: Compared,
 ): Standing {
-  const required =
-    approval.kind === 'repeat' && decided.reason === alreadyMade
-      ? requirementOf(approval, tx.policy.settings)
-      : alsoAsked(requirementNow(tx, decided, new Date(approval.created_at)), approval)
+  const isOwnHold =
+    approval.kind === 'revision' ||
+    (approval.kind === 'repeat' && decided.reason === alreadyMade) ||
+    decided.reason === edited
+  const required = isOwnHold
+    ? requirementOf(approval, tx.policy.settings)
+    : alsoAsked(requirementNow(tx, decided, new Date(approval.created_at)), approval)
   const votes = withRoles(approval, ledger)
   return standingOf(approval, approvalState(approval, votes, required, tx.now, user), compared)
 }
@@ -161,8 +174,16 @@ function alsoAsked(required: Requirement, approval: ApprovalRecord): Requirement
     isRole(seat) && role !== undefined ? { ...seat, count: role.count } : seat,
   )
   const seats = strictest([...required.seats, ...asked])
-  return { ...required, seats, needed: Math.max(required.needed, peopleFor(seats)) }
+  return {
+    ...required,
+    seats,
+    needed: Math.max(required.needed, peopleFor(seats)),
+    ...typingTerms(approval),
+  }
 }
 
-export const stepOf = (table: ApprovalTable, standing: Standing, { verdict }: Decided): Step =>
-  table[standing][verdict === 'require_approval' ? 'required' : 'free']
+export const stepOf = (
+  table: ApprovalTable,
+  standing: Standing,
+  { verdict }: Pick<Decided, 'verdict'>,
+): Step => table[standing][verdict === 'require_approval' ? 'required' : 'free']

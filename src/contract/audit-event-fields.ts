@@ -66,6 +66,14 @@ export const voteFields = {
 
 export const answerFields = { ...approvalFields, for: text } as const
 
+/** `params` has names and no values. */
+export const reviseFields = {
+  ...answerFields,
+  params: list,
+  former_hash: text,
+  params_hash: text,
+} as const
+
 /** Added to the entry of a change that a second person approved. */
 export const secondFields = { requested_by: text, approved_by: text, approval_id: text } as const
 

@@ -153,6 +153,10 @@ export const auditEvents = {
   },
   'approval.granted': { when: 'The last needed approval is given.', metadata: fields.voteFields },
   'approval.rejected': { when: 'A person rejects.', metadata: fields.voteFields },
+  'approval.revised': {
+    when: 'A person edits the parameters of a held call, which is then decided anew.',
+    metadata: fields.reviseFields,
+  },
   'approval.answered': { when: 'A person answers a question of a run.', metadata: fields.answerFields },
   'approval.expired': {
     when: 'Nobody decided in time.',

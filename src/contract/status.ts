@@ -82,9 +82,19 @@ export const approvalStatuses = [
   'cancelled',
   'expired',
   'answered',
+  'revised',
 ] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]
-export const approvalKinds = ['step', 'run', 'agent_call', 'change', 'ask', 'repeat'] as const
+export const approvalKinds = [
+  'step',
+  'run',
+  'agent_call',
+  'change',
+  'ask',
+  'repeat',
+  'revision',
+  'edit',
+] as const
 export type ApprovalKind = (typeof approvalKinds)[number]
 
 /** What becomes of a write or an egress that an earlier run of the chain has made with the same parameters. */

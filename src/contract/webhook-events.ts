@@ -1,7 +1,8 @@
 /** Each text says when the event happens. `npm run openapi` writes it into docs/openapi.json. */
 export const webhookEvents = {
   'approval.created': 'A run, a step or an agent’s call waits for a person.',
-  'approval.decided': 'People approved or rejected. `status` is `approved` or `rejected`.',
+  'approval.decided':
+    'People approved or rejected, or edited what waited. `status` is `approved`, `rejected` or `revised`.',
   'approval.answered': 'A person answered a question of a run.',
   'approval.expired': 'Nobody decided in time.',
   'approval.withdrawn':

@@ -30,7 +30,7 @@ export type MailSubject =
 interface WaitingWords {
   readonly waits: 'decision' | 'outcome'
   /** `run`: a whole run. `agent`: a call of an agent, whose tool is named by others. */
-  readonly what: 'run' | 'agent' | 'change' | 'call' | 'question'
+  readonly what: 'run' | 'agent' | 'change' | 'changes' | 'call' | 'question'
   /** null for an agent's call. Only a tool of the catalogue is named. */
   readonly tool: string | null
   readonly count: number
@@ -44,11 +44,19 @@ export function waitingSubject({ waits, what, tool, count, isReminder }: Waiting
   const call =
     known === null ? (many ? `${count} calls` : 'A call') : many ? `${count} calls of ${known}` : known
   const question = many ? `${count} questions` : 'A question'
-  const subject = { run: 'A run', agent: 'A call of an agent', change: 'A change', call, question }[what]
-  const verb = many && (what === 'call' || what === 'question') ? 'wait' : 'waits'
+  const subject = {
+    run: 'A run',
+    agent: 'A call of an agent',
+    change: 'A change',
+    changes: call,
+    call,
+    question,
+  }[what]
+  const verb = many && ['call', 'changes', 'question'].includes(what) ? 'wait' : 'waits'
+  const wanted = what === 'question' ? 'answer' : what === 'changes' ? 'changes' : 'decision'
   const words =
     waits === 'decision'
-      ? `${subject} ${verb} for your ${what === 'question' ? 'answer' : 'decision'}`
+      ? `${subject} ${verb} for your ${wanted}`
       : `What became of ${known ?? 'a call'} is unknown`
   return (isReminder ? `Reminder: ${words}` : words) as MailSubject
 }

@@ -34,6 +34,7 @@ export interface CompiledRule extends Conditions {
   readonly seats: readonly Seat[]
   readonly expiresAfterSeconds: number | null
   readonly remindAfterSeconds: number | null
+  readonly mayEdit: readonly string[]
   readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
   /** Only for tools that nobody has classed: `joinRules` checks this, `covers` does not. */
   readonly isForUnclassed: boolean
@@ -120,6 +121,7 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
     seats: readSeats(rule),
     expiresAfterSeconds: rule.expires_after_seconds ?? null,
     remindAfterSeconds: rule.remind_after_seconds ?? null,
+    mayEdit: rule.approver_may_edit ?? [],
     isRestrictive,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, isRestrictive),

@@ -53,6 +53,8 @@ export interface Decided {
   readonly expiresAfterSeconds: number | null
   /** Null: nobody is reminded. */
   readonly remindAfterSeconds: number | null
+  /** Names of the parameters that an approver may edit. */
+  readonly mayEdit: readonly string[]
 }
 
 /**
@@ -160,7 +162,7 @@ function subjectOf({ facts }: CompiledPolicy, call: Call, budget: Budget): Subje
   }
 }
 
-/** The strictest terms of the rules that hold the call: all of their seats (`strictest`), and the shortest times. */
+/** The strictest terms of the rules that hold the call: all of their seats (`strictest`), the shortest times, and the shared `mayEdit`. */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
@@ -170,6 +172,9 @@ export function approvalTerms(rules: readonly CompiledRule[]) {
     seats: holding.length === 0 ? oneAdmin : strictest(holding.flatMap(({ seats }) => seats)),
     expiresAfterSeconds: times.length === 0 ? null : limited.length === 0 ? 0 : Math.min(...limited),
     remindAfterSeconds: reminders.length === 0 ? null : Math.min(...reminders),
+    mayEdit: (holding[0]?.mayEdit ?? []).filter((name) =>
+      holding.every(({ mayEdit }) => mayEdit.includes(name)),
+    ),
   }
 }
 
@@ -213,6 +218,7 @@ function plain(verdict: Verdict, reason: string, explanation: string): Decided {
     seats: oneAdmin,
     expiresAfterSeconds: null,
     remindAfterSeconds: null,
+    mayEdit: [],
   }
 }
 

@@ -103,7 +103,9 @@ function asksForMore(other: StoredRule, rule: StoredRule): boolean {
   const isAsSoon =
     rule.remind_after_seconds === undefined ||
     (other.remind_after_seconds ?? Infinity) <= rule.remind_after_seconds
-  return isAsShort && isAsSoon && coverSeats(seatsOf(other), seatsOf(rule))
+  const mayEdit = rule.approver_may_edit ?? []
+  const isAsClosed = (other.approver_may_edit ?? []).every((name) => mayEdit.includes(name))
+  return isAsShort && isAsSoon && isAsClosed && coverSeats(seatsOf(other), seatsOf(rule))
 }
 
 /** A verdict also changes what conditions mean, so both are compared as `deny` rules. */

@@ -22,6 +22,7 @@ export interface Fields {
   readonly params?: readonly ParamCondition[] | undefined
   readonly applies_to?: readonly string[] | undefined
   readonly classed?: false | undefined
+  readonly approver_may_edit?: readonly string[] | undefined
 }
 
 interface Checked extends Fields {

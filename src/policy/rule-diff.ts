@@ -78,6 +78,7 @@ export interface ApprovalNeeds {
   readonly approvers: readonly ShownSeat[]
   readonly expires_after_seconds: number | null
   readonly remind_after_seconds: number | null
+  readonly approver_may_edit: readonly string[]
 }
 
 /** Null if the call needs no approval. `threshold`: the least number of people. */
@@ -87,7 +88,8 @@ export const termsOf = (
     seats,
     expiresAfterSeconds,
     remindAfterSeconds,
-  }: Pick<Decided, 'verdict' | 'seats' | 'expiresAfterSeconds' | 'remindAfterSeconds'>,
+    mayEdit,
+  }: Pick<Decided, 'verdict' | 'seats' | 'expiresAfterSeconds' | 'remindAfterSeconds' | 'mayEdit'>,
   threshold = 1,
 ): ApprovalNeeds | null =>
   verdict === 'require_approval'
@@ -97,6 +99,7 @@ export const termsOf = (
         approvers: shownSeats(withThreshold(seats, threshold)),
         expires_after_seconds: expiresAfterSeconds,
         remind_after_seconds: remindAfterSeconds,
+        approver_may_edit: mayEdit,
       }
     : null
 

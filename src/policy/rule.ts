@@ -92,10 +92,20 @@ function refuseMe(
 /** Such a rule would protect nothing, and nobody would notice. */
 function refuseUnknownParams(
   facts: ToolFacts,
-  { tools, params = [], applies_to }: Fields,
+  { tools, params = [], applies_to, approver_may_edit: names = [] }: Fields,
   context: z.RefinementCtx,
 ): void {
+  if (applies_to?.includes('workflows') === false && names.length > 0)
+    context.addIssue({
+      code: 'custom',
+      path: ['approver_may_edit'],
+      message: 'is only for calls of workflows: a call of an agent is never edited, so leave it out',
+    })
   if (tools === undefined || applies_to?.includes('workflows') === false) return
+  for (const [index, name] of names.entries()) {
+    const message = facts.paramIssue(tools, name)
+    if (message !== null) context.addIssue({ code: 'custom', path: ['approver_may_edit', index], message })
+  }
   for (const [index, { param }] of params.entries()) {
     const message = facts.paramIssue(tools, param)
     if (message !== null) context.addIssue({ code: 'custom', path: ['params', index, 'param'], message })
@@ -111,6 +121,7 @@ const approvalFields = [
   'expires_after_seconds',
   'remind_after_seconds',
   'escalate',
+  'approver_may_edit',
 ] as const
 
 const approverRole = z.enum(['admin', 'owner'])
@@ -168,6 +179,15 @@ export const escalate = z
     }
   })
 
+const editable = z
+  .array(
+    path.refine((name) => !name.includes('.') && name !== '*', {
+      message: 'is a whole parameter, such as `text`: name it without a path',
+    }),
+  )
+  .min(1, 'name at least one parameter or leave it out')
+  .max(20)
+
 export function ruleSchemas(facts: ToolFacts) {
   const tools = toolGlobs(facts)
 
@@ -207,6 +227,8 @@ export function ruleSchemas(facts: ToolFacts) {
     remind_after_seconds: waited.optional(),
     /** Who is asked too, and may decide, from then on. */
     escalate: escalate.optional(),
+    /** Whole parameters that an approver may edit. Somebody else confirms what they typed. */
+    approver_may_edit: editable.optional(),
   }
 
   const labelRuleShape = {

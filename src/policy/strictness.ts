@@ -112,6 +112,7 @@ function isAsStrict(other: RuleBody, rule: RuleBody, threshold: number): boolean
   const [own, asked] = [seatsOf(other), seatsOf(rule)]
   return (
     isAsShort(other.expires_after_seconds, rule.expires_after_seconds) &&
+    letsEditMore(other.approver_may_edit, rule.approver_may_edit).length === 0 &&
     coverSeats(own, asked) &&
     coverPeople(own, asked, threshold)
   )
@@ -121,7 +122,12 @@ function isAsStrict(other: RuleBody, rule: RuleBody, threshold: number): boolean
 const isAsShort = (own: number | undefined, asked: number | undefined): boolean =>
   own === asked || asked === 0 || (own !== undefined && asked !== undefined && own > 0 && own <= asked)
 
+const letsEditMore = (own: readonly string[] = [], asked: readonly string[] = []): readonly string[] =>
+  own.filter((name) => !asked.includes(name))
+
 function termsWords(before: RuleBody, after: RuleBody): string {
+  const more = letsEditMore(after.approver_may_edit, before.approver_may_edit)
+  if (more.length > 0) return `an approver may also edit ${list(more.map(quote), 'and')}`
   const words = (rule: RuleBody): string => askedWords(seatsOf(rule), 'counted')
   const time = ({ expires_after_seconds: seconds }: RuleBody): string =>
     seconds === undefined ? 'the usual time' : seconds === 0 ? 'for ever' : exactTime(seconds)
@@ -179,6 +185,7 @@ export function isDecidedAsStrictly(
   const waits = (seconds: number | null): number => (seconds === 0 ? Infinity : (seconds ?? usualSeconds))
   return (
     waits(after.expiresAfterSeconds) <= waits(before.expiresAfterSeconds) &&
+    letsEditMore(after.mayEdit, before.mayEdit).length === 0 &&
     coverPeople(after.seats, before.seats, threshold)
   )
 }

@@ -164,6 +164,7 @@ describe('with a running stack', () => {
       'docs/ask.md',
       'docs/again.md',
       'docs/cli.md',
+      'docs/revise.md',
     ]
     const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)

@@ -72,6 +72,10 @@ function headOf(message: Shown, subject: Subject): string {
   if (subject.state !== 'waits') return endOf(subject)
   if (subject.kind === 'call') return '*Unknown outcome, please look*'
   if (subject.asks === 'ask') return askedHead(message, subject)
+  if (subject.asks === 'revision')
+    return isAsked(message, subject)
+      ? '*Changes are requested, please edit*'
+      : '*Changes are requested of others*'
   const { given, needed } = votesOf(subject, message.settings)
   const missing = Math.max(0, needed - given)
   if (waitsForOthers(message, subject))
@@ -89,6 +93,7 @@ const askedHead = (message: Shown, subject: Subject): string => {
 
 const linkWords = ({ kind, asks }: Subject): string => {
   if (kind === 'call') return 'Open the run to say what happened'
+  if (asks === 'revision') return 'Open it to edit the call'
   return asks === 'ask' ? 'Open it to answer' : 'Open it to approve or reject'
 }
 
@@ -99,6 +104,7 @@ const ends: Readonly<Record<Exclude<SubjectState, 'waits'>, string>> = {
   withdrawn: '*Withdrawn*',
   superseded: '*Replaced* by a newer request',
   answered: '*Answered*',
+  revised: '*Edited*, and decided anew',
   settled: '*Settled*',
   retried: '*Settled*, it is made again',
   dropped: '*The run has ended*',
@@ -166,6 +172,7 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   withdrawn: 'withdrawn',
   superseded: 'replaced',
   answered: 'answered',
+  revised: 'edited',
   settled: 'settled',
   retried: 'made again',
   dropped: 'not settled before the run ended',

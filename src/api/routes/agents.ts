@@ -578,6 +578,7 @@ function reasonFor({ decision, reason, explanation, approval_id }: AgentDecision
     pending: 'is still pending: once a person has approved it, make the identical call again',
     approved: 'was given: make the identical call again',
     answered: 'was answered',
+    revised: 'was edited',
     rejected: 'was refused: do not make the call again',
     cancelled: 'was withdrawn: make the identical call again to ask anew',
     revoked: 'was withdrawn, because this session was revoked: it can make no more calls',

@@ -11,6 +11,8 @@ import { withdrawChange } from '../../governance/changes/withdraw.ts'
 import { prepareChange } from '../../governance/applying/apply.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { answerQuestion } from '../../calls/runs/answer.ts'
+import { reviseCall } from '../../calls/runs/revise.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { formField } from '../../contract/inputs.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
@@ -84,7 +86,23 @@ const preview = z
     description: 'what the call would do, in plain text; long values are cut. Shown like `params`',
   })
 
-const person = z.strictObject({ user_id: id, email: z.string() }).nullable()
+const aPerson = z.strictObject({ user_id: id, email: z.string() })
+const person = aPerson.nullable()
+const edits = z
+  .strictObject({
+    written: z.record(z.string(), anyJson).describe('the parameters as in the definition, with templates'),
+    changed: z
+      .array(z.strictObject({ name: z.string(), before: anyJson.optional(), after: anyJson.optional() }))
+      .describe('what differs from the approval that this one replaces; without values that you may not see'),
+    asked: z
+      .strictObject({ email: z.string(), comment: z.string() })
+      .nullable()
+      .describe('the approver who asks for changes, if you are to edit the call'),
+  })
+  .meta({
+    id: 'CallEdits',
+    description: 'only in `GET /approvals/{id}` of a call of a run, shown like `params`',
+  })
 const question = z
   .strictObject({
     choices: z.array(z.string()).nullable().describe('the possible answers; null if there is a form'),
@@ -137,6 +155,14 @@ export const approval = named('Approval', {
   preview: preview.optional(),
   values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),
   ask: question.nullable().describe('null for any other kind'),
+  revision: z
+    .strictObject({ by: aPerson, for: person, params: z.array(z.string()), comment: z.string() })
+    .nullable()
+    .describe('who edited which parameters, so that another approval replaced this one'),
+  may_edit: z
+    .array(z.string())
+    .describe('the parameters that those who decide it may change with `POST /approvals/{id}/revise`'),
+  edits: edits.optional(),
   superseded_by: id.nullable().describe('the approval that replaced this one'),
   supersedes_id: id.nullable().describe('the approval that this one replaces; its votes do not count here'),
   held_again: z.string().nullable().describe('why it replaces it, in one sentence'),
@@ -264,6 +290,21 @@ const withdrawnExample = {
   decided_at: story.voted,
 }
 
+const revisedExample = {
+  ...pendingExample,
+  kind: 'revision',
+  status: 'revised',
+  may_edit: [],
+  revision: {
+    by: { user_id: story.requester, email: 'admin@countersign.test' },
+    for: null,
+    params: ['subject'],
+    comment: 'the quarter was wrong',
+  },
+  held_again: '`approver@countersign.test` asks for changes',
+  decided_at: story.voted,
+}
+
 const count = z.int().min(1)
 
 const waitingSummary = named('WaitingSummary', {
@@ -310,7 +351,9 @@ export const rejectBody = z
     request_changes: z
       .boolean()
       .default(false)
-      .describe('the requester reads that something else is wanted; `comment` says what'),
+      .describe(
+        'the requester reads in `comment` what else is wanted; of a call of a run, they edit it and ask again',
+      ),
   })
   .refine(
     ({ comment, reason }) => comment === undefined || reason === undefined || comment === reason,
@@ -324,6 +367,13 @@ export const rejectBody = z
 
 export const answerBody = named('AnswerRequest', {
   answer: jsonValue.meta({ description: 'a text of `choices`, or an object with the fields of `form`' }),
+})
+
+export const reviseBody = named('ReviseRequest', {
+  params: z
+    .record(z.string(), jsonValue)
+    .meta({ description: 'new values of whole parameters; those that are left out stay' }),
+  comment: words.default(''),
 })
 
 const { route } = tagged('Approvals')
@@ -490,6 +540,27 @@ export const approvalRoutes = [
       await actOnce(once, () =>
         answerQuestion(context, { caller, approvalId: params.id, answer: body.answer, once }),
       )
+      return ok(await readApproval(context, caller, params.id))
+    },
+  }),
+  route({
+    key: 'POST /approvals/{id}/revise',
+    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
+    inner: [oneResolution],
+    audit: ['approval.revised'],
+    summary: 'Edit the parameters of a held call, which is then decided anew',
+    description:
+      'If an approver asked for changes (kind `revision`), the requester edits any parameter of the call. If the rule has `approver_may_edit`, an approver edits those that it names, and another person confirms it (kind `edit`). See docs/revise.md.',
+    body: reviseBody,
+    example: {
+      body: { params: { subject: 'Fourth quarter' }, comment: 'the quarter was wrong' },
+      answers: { 200: revisedExample },
+    },
+    responses: { 200: approval },
+    async handle({ context, caller, params, body, once }) {
+      if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
+      const given = { params: body.params as JsonObject, comment: body.comment }
+      await actOnce(once, () => reviseCall(context, { caller, approvalId: params.id, ...given, once }))
       return ok(await readApproval(context, caller, params.id))
     },
   }),

@@ -73,6 +73,7 @@ const ruleChanges = named('RuleChanges', {
   expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
   remind_after_seconds: ruleShape.remind_after_seconds.nullable(),
   escalate: ruleShape.escalate.nullable(),
+  approver_may_edit: ruleShape.approver_may_edit.nullable(),
 })
 
 const labelRuleChanges = named('LabelRuleChanges', {
@@ -133,6 +134,7 @@ export const approvalNeeds = z
     approvers,
     expires_after_seconds: z.int().nullable(),
     remind_after_seconds: z.int().nullable(),
+    approver_may_edit: z.array(z.string()).describe('the parameters that an approver may edit'),
   })
   .nullable()
   .describe('what the approval of a held call needs')
@@ -387,6 +389,7 @@ export const ruleQuestionRoutes = [
             approvers: [{ role: 'admin', count: 1 }],
             expires_after_seconds: null,
             remind_after_seconds: null,
+            approver_may_edit: [],
           },
         },
       },

@@ -70,7 +70,16 @@ export const vote = called(
   }),
 )
 
-const briefShape = { id, status: approvalStatus, approvers, votes: z.array(vote) }
+const briefShape = {
+  id,
+  status: approvalStatus,
+  approvers,
+  votes: z.array(vote),
+  revision: z
+    .strictObject({ by: z.string(), params: z.array(z.string()), comment: z.string() })
+    .nullable()
+    .describe('who edited which parameters of the call; another approval replaced this one'),
+}
 const brief = called('ApprovalBrief', z.strictObject(briefShape))
 
 const headShape = {
@@ -272,7 +281,9 @@ export const labelSource = called(
 )
 export const labelSources = z
   .array(labelSource)
-  .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
+  .describe(
+    '`from` names steps, inputs as `input.NAME`, steps of other runs as `RUN/STEP`, and what people typed into a held call as `typed.values`',
+  )
 const outputs = z
   .record(z.string(), anyJson)
   .describe(
@@ -522,6 +533,7 @@ export const receiptExample = exampleOf(receipt, {
         status: 'approved',
         approvers: [{ role: 'admin', count: 1 }],
         votes: [voteExample],
+        revision: null,
         supersedes_id: null,
         held_again: null,
       },

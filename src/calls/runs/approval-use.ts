@@ -5,11 +5,10 @@ import type { Decided } from '../../policy/decide.ts'
 import { quote } from '../../policy/text.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { seatWords } from '../../policy/seats.ts'
-import { storedSeats, type Requirement } from '../../governance/approvals/requirement.ts'
+import { storedSeats } from '../../governance/approvals/requirement.ts'
 import { unionLabels } from '../../policy/types.ts'
 import {
   pendingApproval,
-  requirementNow,
   type HeldAgain,
   type ApprovalRecord,
   type NewApproval,
@@ -28,7 +27,7 @@ import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import { approvalsOver } from '../../governance/limits/storage.ts'
 import { heldAgain, standingNow, stepOf, tableOfRun } from '../approval-table.ts'
 import { callOf, whereTo, type ResolvedCall } from './call.ts'
-import { alreadyMade } from './earlier.ts'
+import { asksForChanges, changesAskedBy, editedBy, holdOf } from './revised.ts'
 import { toolOf, type LockedCall, type LockedRun } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { takeSlot } from './slot-moves.ts'
@@ -56,17 +55,33 @@ export function useApproval(call: LockedCall, op: ResolvedCall, decided: Decided
     return holdCall(call, op, decided, null)
   if (approval === undefined) return takeSlot(call) ? passes : waitForSlot(call, null)
   const user = effectId(op.key)
-  const step = stepOf(tableOfRun, standingNow(call, decided, approval, user, op), decided)
+  const standing = standingNow(call, decided, approval, user, op)
+  if (standing === 'rejected' && asksForChanges(call, approval)) {
+    const again = { former: approval, because: changesAskedBy(approval), hasChanged: false }
+    return holdCall(call, op, decided, { ...again, asksForChanges: true })
+  }
+  // Nobody has edited the call yet, whatever the rules say of its former parameters.
+  const isAwaited = approval.kind === 'revision' && standing !== 'revised'
+  const step = stepOf(tableOfRun, standing, isAwaited ? { verdict: 'require_approval' } : decided)
   if (step.does === 'end') {
-    const { outcome } = step
+    const outcome = isAwaited && step.outcome === 'expired' ? 'rejected' : step.outcome
     if (step.notes) expireApproval(call, approval, { actor: runActor(call.run), runId: call.run.id })
-    const reason = outcome === 'rejected' ? rejectionBy(approval.votes, 'it') : step.reason
+    const reason = isAwaited
+      ? `${approval.held_again}, and nobody made them in time`
+      : outcome === 'rejected'
+        ? rejectionBy(approval.votes, 'it')
+        : step.reason
     return { kind: 'ended', outcome, reason }
   }
   if (step.does === 'hold') return holdCall(call, op, decided, null)
   if (step.does === 'hold_again') {
     const hasChanged = step.because === 'state'
-    const because = hasChanged ? `${op.changed} ${heldAgain.state}` : heldAgain[step.because]
+    const because =
+      step.because === 'revised'
+        ? editedBy(call, approval)
+        : hasChanged
+          ? `${op.changed} ${heldAgain.state}`
+          : heldAgain[step.because]
     return holdCall(call, op, decided, { former: approval, because, hasChanged })
   }
   if (step.does === 'wait')
@@ -136,17 +151,18 @@ function holdCall(
 ): ApprovalUse {
   const { tx, ledger, run, effect } = call
   if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)
-  if (isUnseen(call, op)) return { kind: 'unseen' }
+  if (again?.asksForChanges !== true && isUnseen(call, op)) return { kind: 'unseen' }
   const isMore = again?.former.status !== 'pending'
   const bytes = op.sealed.length + (op.seen?.sealed.length ?? 0)
   const over = isMore ? approvalsOver(tx) : null
   if (over !== null) return { kind: 'no_room', over }
   tx.expects({ bytes, approvals: isMore ? 1 : 0 })
   const { sideEffect, destination = null } = callOf(op, whereTo(call, op))
+  const { terms, vote, ...asked } = holdOf(call, op, decided, again)
   const record = pendingApproval(
     tx,
     {
-      kind: decided.reason === alreadyMade ? 'repeat' : 'step',
+      ...asked,
       run_id: run.id,
       workflow_id: run.workflow_id,
       step_id: effect.step_id,
@@ -159,7 +175,7 @@ function holdCall(
       rule_name: decided.ruleName,
       decision_id: null,
     },
-    decided.reason === alreadyMade ? whoRepeats(call, op) : requirementNow(tx, decided),
+    terms,
     { ...decided, expiresAfterSeconds: decided.expiresAfterSeconds ?? op.approvalSeconds },
     { id: op.seen?.approvalId, again },
   )
@@ -172,6 +188,7 @@ function holdCall(
     destination,
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: op.tool.risk, labels: op.labels }]),
+    ...(vote === undefined ? {} : { vote }),
   }
   ledger.addApproval(approval)
   if (again !== null) supersedeApproval(call, again.former, record.id)
@@ -193,19 +210,6 @@ function holdCall(
   return { kind: 'waits', waitsFor: 'approval', approvalId: record.id, expiresAt: record.expires_at }
 }
 
-/** Whoever made the run again, or an owner: an admin may not see what a group decided in an earlier run. */
-const whoRepeats = ({ tx, run }: LockedCall, op: ResolvedCall): Pick<Requirement, 'seats' | 'needed'> => ({
-  seats: [
-    {
-      person: op.run.requesterEmail,
-      id: run.requested_by,
-      count: 1,
-      also: [{ role: 'owner', at: tx.now.toISOString() }],
-    },
-  ],
-  needed: 1,
-})
-
 function showHeld(call: LockedCall, approval: NewApproval): void {
   const { tx, ledger, run, effect } = call
   const { id, rule_name } = approval.record
@@ -222,5 +226,6 @@ function showHeld(call: LockedCall, approval: NewApproval): void {
   const who = seatWords(storedSeats(approval.record))
   const why = rule_name === null ? '' : ` (rule ${quote(rule_name)})`
   const again = approval.record.held_again === null ? '' : `: ${approval.record.held_again}`
-  updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}${again}`)
+  const what = approval.record.kind === 'revision' ? 'changes' : 'approval'
+  updateRunStatus(call, `step \`${effect.step_id}\` waits for ${what} by ${who}${why}${again}`)
 }

@@ -207,6 +207,11 @@ export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
+/** A person has edited the parameters while they were prepared. The attempt is repeated with the new ones. */
+export class EditedMeanwhile extends Error {
+  override readonly name = 'EditedMeanwhile'
+}
+
 /** Throws UnknownRun, `not_found` for an unknown step, and NotReady because of a dependency. */
 export async function readDefinedCall(
   context: SnapshotReader & VersionReader,
@@ -238,6 +243,7 @@ export async function followingCall(
 
 const notYetDecided: Omit<Now, 'dependencies'> = {
   state: null,
+  typed_labels: null,
   sealed_bytes: null,
   cancelled: false,
   frozen: false,
@@ -253,6 +259,7 @@ function definedCall(run: RunSnapshot, version: FrozenVersion, key: EffectKey, n
   const ended = now.state !== null && isOutcome(now.state)
   const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
   for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
+  if (!ended && now.typed_labels !== null) labels.set(typedSource, now.typed_labels)
   const sources = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
   return {
     key,
@@ -276,6 +283,8 @@ function definedCall(run: RunSnapshot, version: FrozenVersion, key: EffectKey, n
 
 interface Now {
   state: EffectState | null
+  /** What people typed into the held call has them. */
+  typed_labels: Label[] | null
   sealed_bytes: number | null
   cancelled: boolean
   frozen: boolean
@@ -310,6 +319,9 @@ function labelsOf(
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
 }
+
+/** Stands in `label_sources` for what people typed into a held call (revise.ts). No step has this id. */
+export const typedSource = 'typed.values'
 
 /** The key is the source of the labels: an input, or a step of an earlier run. */
 function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {

@@ -110,13 +110,24 @@ async function findRepeated(
       hashes.add(hashOrNull(asked, (await readRunSnapshot(context, id)).builtins))
     }
   }
-  const unknownHappened = run.rerun?.unknownHappened === true
-  const given = {
-    ...ofChain(run),
+  return madeBefore(
+    context,
+    run,
     tool,
-    hashes: [...hashes].filter((each) => each !== null),
-    unknownHappened,
-  }
+    [...hashes].filter((each) => each !== null),
+  )
+}
+
+/** The newest call with one of these hashes that an earlier run of the chain has made, as `RUN/STEP/ITEM`. */
+export async function madeBefore(
+  context: Pick<UnsealingRuns, 'db'>,
+  run: RunSnapshot,
+  tool: string,
+  hashes: readonly string[],
+): Promise<string | null> {
+  if (run.rerun === null) return null
+  const { unknownHappened } = run.rerun
+  const given = { ...ofChain(run), tool, hashes, unknownHappened }
   const [made] = (await readMadeBefore(given).execute(context.db)).rows
   return made === undefined ? null : callId(made)
 }

@@ -9,8 +9,9 @@ import { toolNotAvailable } from '../../contract/tool-services.ts'
 import { toolStanding } from '../../governance/tools/connections.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { isUnseen, useApproval, withdrawPending } from './approval-use.ts'
-import { callOf, whereTo, type Decision, type ResolvedCall, type Reused } from './call.ts'
+import { callOf, EditedMeanwhile, whereTo, type Decision, type ResolvedCall, type Reused } from './call.ts'
 import { alreadyMade } from './earlier.ts'
+import { unlessConfirmed } from './revised.ts'
 import { effectId, readCallId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
@@ -129,6 +130,8 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
     return finish(call, op, 'failed', unavailable, code ?? toolNotAvailable)
   if (op.problem !== null) return finish(call, op, 'failed', op.problem.message, op.problem.code)
   if (!fits) return finish(call, op, 'failed', runTooLarge.message, runTooLarge.code)
+  // A person has edited the parameters after they were read: the next attempt reads those that hold now.
+  if (effect.revision !== null && effect.params_hash !== op.paramsHash) throw new EditedMeanwhile()
   if (effect.params_hash !== (reused?.paramsHash ?? op.paramsHash))
     throw new Error(`the parameters of \`${effectId(op.key)}\` differ from the stored ones`)
   return judge(call, op)
@@ -358,12 +361,14 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
       'The person who started this run has not confirmed their mail address.',
     )
   const { compiled, toolAccess } = tx.policy
-  const decided = judgeCall(
+  const revision = ledger.effects.get(effectId(op.key))?.revision ?? null
+  const byRules = judgeCall(
     { compiled, toolAccess: toolAccess.of(run.requested_by) },
     callOf(op, whereTo(locked, op)),
     role,
     ledger.step(run.id, op.key.stepId)?.author_roles,
   )
+  const decided = unlessConfirmed(byRules, revision)
   const repeats = repeatedBy(ledger, op)
   if (repeats === null || run.on_repeat !== 'hold' || decided.verdict !== 'allow') return decided
   return {
@@ -413,6 +418,7 @@ export const newEffect = ({ runId, stepId, itemIndex }: EffectKey): Omit<EffectR
   until: null,
   reused_from: null,
   repeats: null,
+  revision: null,
   sealed: null,
 })
 

@@ -11,7 +11,12 @@ import {
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { BatchKind } from '../../governance/audit/lane-transactions.ts'
 import type { CommitPoint } from '../../governance/audit/commit-points.ts'
-import { insertApprovals, insertDecisions, type ApprovalRecord } from '../../governance/approvals/records.ts'
+import {
+  insertApprovals,
+  insertDecisions,
+  insertFirstVotes,
+  type ApprovalRecord,
+} from '../../governance/approvals/records.ts'
 import { Ledger, stepKey, type EffectRecord, type RunState, type StepRecord } from './ledger.ts'
 import { giveSlotsBack, handOn } from './slot-moves.ts'
 
@@ -63,6 +68,8 @@ export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   if (ledger.newEffects.length > 0) parts.push(insertEffects(tx, ledger.newEffects))
   if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
   if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger.newApprovals))
+  const votes = insertFirstVotes(tx, ledger.newApprovals)
+  if (votes !== null) parts.push(votes)
   if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals([...ledger.dirtyApprovals]))
   if (ledger.newDecisions.length > 0) parts.push(insertDecisions(tx, ledger.newDecisions))
   if (ledger.dirtyRuns.size > 0) parts.push(updateRuns([...ledger.dirtyRuns]))

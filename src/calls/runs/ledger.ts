@@ -1,5 +1,5 @@
 import type { EffectState, OnRepeat, RunStatus, StepStatus } from '../../contract/status.ts'
-import type { LabelSource, PastOutcome, Risk, StepError } from '../../db/schema/runs.ts'
+import type { CallRevision, LabelSource, PastOutcome, Risk, StepError } from '../../db/schema/runs.ts'
 import type { Role, Verdict } from '../../policy/types.ts'
 import type { Slot } from '../../governance/limits/slots.ts'
 import type { ApprovalRecord, NewApproval, NewDecision } from '../../governance/approvals/records.ts'
@@ -73,6 +73,8 @@ export interface EffectRecord {
   readonly reused_from: string | null
   /** The call of an earlier run of the chain with the same parameters, as `RUN/STEP/ITEM`. */
   readonly repeats: string | null
+  /** Null: nobody has edited its parameters. Only revise.ts writes it. */
+  readonly revision: CallRevision | null
   /** Set only if this transaction stores an output. `loadLedger` never reads it. */
   output?: Buffer | undefined
   /**

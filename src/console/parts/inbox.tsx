@@ -158,6 +158,8 @@ const kindWords = {
   change: 'Changes',
   ask: 'Questions',
   repeat: 'Repeated calls',
+  revision: 'Changes requested of you',
+  edit: 'Edited calls',
 } as const
 
 interface UnknownProps {

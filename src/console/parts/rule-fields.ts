@@ -1,6 +1,7 @@
 import type { BodyOf } from '../../api/routes/index.ts'
 import { describeCondition, describeLabels } from '../../policy/explain.ts'
 import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
+import { list, quote } from '../../policy/text.ts'
 import { exactTime } from '../../policy/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
 
@@ -42,6 +43,7 @@ const approvalFields = [
   'expires_after_seconds',
   'remind_after_seconds',
   'escalate',
+  'approver_may_edit',
 ]
 
 /** What the form says. Fields that it does not show are as in the present rule. undefined: the rule has no such field. */
@@ -141,6 +143,7 @@ const fieldWords: Readonly<Record<string, (rule: RuleBody) => string>> = {
   expires_after_seconds: ({ expires_after_seconds: seconds = 0 }) =>
     seconds === 0 ? 'never' : exactTime(seconds),
   remind_after_seconds: ({ remind_after_seconds: seconds = 0 }) => exactTime(seconds),
+  approver_may_edit: ({ approver_may_edit: names = [] }) => list(names.map(quote), 'and', names.length),
   escalate: (rule) => escalationWords(seatsOf(rule)[0]?.also ?? []),
 }
 

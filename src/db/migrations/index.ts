@@ -21,6 +21,7 @@ import { asks } from './0020-asks.ts'
 import { polls } from './0021-polls.ts'
 import { reruns } from './0022-reruns.ts'
 import { terminalLogins } from './0024-terminal-logins.ts'
+import { revisions } from './0025-revisions.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
 
@@ -52,6 +53,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0021-polls', sql: polls },
   { name: '0022-reruns', sql: reruns },
   { name: '0024-terminal-logins', sql: terminalLogins },
+  { name: '0025-revisions', sql: revisions },
   { name: '0026-rerun-batches', sql: rerunBatches },
   { name: '0027-resolutions', sql: resolutions },
 ]

@@ -79,7 +79,7 @@ interface Rights {
 
 /** Of `approvals`, with the votes, and the decision that required the approval. */
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, authors, params_hash, labels,
-  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, created_at, remind_at, expires_at, status, decided_at, used_at, used_by, superseded_by, answered_by, answered_for,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, seats, created_at, remind_at, expires_at, status, decided_at, used_at, used_by, superseded_by, answered_by, answered_for, revision, typed_by, may_edit,
   (select d.id from decisions d where d.approval_id = approvals.id order by d.decided_at limit 1) as decision_id,
   coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'is_covered', ${isCovered(sql`approvals.organization_id`)},
                                               'at', v.at, 'email', u.email, 'decision', v.decision, 'comment', v.comment, 'changes_requested', v.changes_requested))
@@ -145,13 +145,13 @@ export const readSightFacts = <Facts>(runIds: readonly string[], userId: string)
     (select coalesce(jsonb_agg(distinct jsonb_build_object('kind', a.kind, 'approver', a.approver,
        'approvals_needed', a.approvals_needed, 'seats', a.seats, 'decided_at', a.decided_at)), '[]') from approvals a
      -- A run that was made again has values of the earlier ones.
-     where a.kind not in ('ask', 'repeat') and (a.run_id = r.id or a.run_id in (select c.id from runs c where r.chain is not null and (c.id = r.chain or c.chain = r.chain)))) as approvals
+     where a.kind not in ('ask', 'repeat', 'revision') and (a.run_id = r.id or a.run_id in (select c.id from runs c where r.chain is not null and (c.id = r.chain or c.chain = r.chain)))) as approvals
   from runs r join organizations o on o.id = r.organization_id
   where r.id = any(${[...runIds]}::text[])`
 
 /** On pending approvals of these runs, with the roles and groups that the voters have now. */
 export const pendingVotes = <Vote>(runIds: readonly string[]): RawBuilder<Vote> => sql`
-  select a.id as approval_id, a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.seats, a.requested_by,
+  select a.id as approval_id, a.run_id, a.step_id, a.kind, a.typed_by, a.rule_name, a.approver, a.approvals_needed, a.seats, a.requested_by,
          a.authors, v.user_id, v.for_user, v.at, v.decision, m.role,
          ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)} as groups
   from approvals a join approval_votes v on v.approval_id = a.id ${joinHolder(sql`a.organization_id`)}
@@ -194,7 +194,7 @@ export const readApprovalDetail = <Row>(given: {
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
 }): RawBuilder<Row> => sql`
-  select a.kind, a.status, a.requested_by, a.authors, a.expires_at, a.approver, a.approvals_needed, a.seats,
+  select a.kind, a.status, a.requested_by, a.authors, a.expires_at, a.approver, a.approvals_needed, a.seats, a.typed_by,
     ${given.isOver} as is_over, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,
@@ -222,14 +222,14 @@ export const insertNewApprovals = (given: {
 }): RawBuilder<unknown> => sql`new_approvals as (
     insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
       side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, seats, created_at,
-      remind_at, expires_at, supersedes_id, held_again, state_changes, title, params_sealed, state_sealed)
+      remind_at, expires_at, supersedes_id, held_again, state_changes, title, typed_by, may_edit, params_sealed, state_sealed)
     select ${given.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
       r.side_effect, r.destination, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.authors, r.approver,
-      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.remind_at, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, r.title, o.sealed, o.state
+      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.remind_at, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, r.title, r.typed_by, r.may_edit, o.sealed, o.state
     from json_to_recordset(${numbered(given.rows)}::json) as r(n int, id text, kind text, status text, run_id text,
       step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, destination text, params_hash text, rule_id text,
       rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int, seats jsonb,
-      remind_at timestamptz, expires_at timestamptz, supersedes_id text, held_again text, state_changes int, title text)
+      remind_at timestamptz, expires_at timestamptz, supersedes_id text, held_again text, state_changes int, title text, typed_by text[], may_edit text[])
     join unnest(${given.sealed}::bytea[], ${given.states}::bytea[]) with ordinality as o(sealed, state, n) on o.n = r.n
   )`
 
@@ -245,10 +245,17 @@ export const insertNewDecisions = (decisions: string): RawBuilder<unknown> => sq
       session_id text, tool_use_id text, requested_by text, input_hash text, bytes int)
   )`
 
+/** CTE, in the statement that inserts their approvals. */
+export const insertVotes = (votes: readonly object[], at: Date): RawBuilder<unknown> => sql`new_votes as (
+    insert into approval_votes (approval_id, user_id, for_user, decision, comment, at)
+    select r.approval_id, r.user_id, r.for_user, 'approve', r.comment, ${at}::timestamptz
+    from json_to_recordset(${JSON.stringify(votes)}::json) as r(approval_id text, user_id text, for_user text, comment text)
+  )`
+
 export const updateApprovals = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_approvals as (
     update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
-      superseded_by = r.superseded_by, answered_by = r.answered_by, answered_for = r.answered_for
+      superseded_by = r.superseded_by, answered_by = r.answered_by, answered_for = r.answered_for, revision = r.revision
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, status text,
-      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text, answered_by text, answered_for text)
+      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text, answered_by text, answered_for text, revision jsonb)
     where approvals.id = r.id
   )`

@@ -42,7 +42,10 @@ export const readStepStates = (
   select s.step_id, s.status, a.status as verdict, v.comment, v.email as by
   from run_steps s
   left join lateral (
-    select id, status from approvals
+    -- If a call was to be edited and was not, the rejection counts.
+    select case kind when 'revision' then supersedes_id else id end as id,
+      case when kind <> 'revision' then status when status = 'expired' then 'rejected' end as status
+    from approvals
     -- A step that was taken over has the approval of the call that was made.
     where run_id = coalesce((select e.reused_from from effects e where e.run_id = s.run_id and e.step_id = s.step_id
                              and e.item_index = -1), s.run_id) and step_id = s.step_id and item_index is null and superseded_by is null and kind <> 'ask'
@@ -61,7 +64,7 @@ export interface Waiting {
   /** null for a whole run. */
   readonly step_id: string | null
   /** `decided`: but the call has not continued yet. */
-  readonly kind: 'approval' | 'resolution' | 'slot' | 'time' | 'answer' | 'decided'
+  readonly kind: 'approval' | 'resolution' | 'slot' | 'time' | 'answer' | 'revision' | 'decided'
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
@@ -87,7 +90,7 @@ export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => 
           case when e.resolved_outcome is null then 'resolution' else 'decided' end
         when e.until is not null then 'time'
         when e.wants_slot then 'slot'
-        when a.status = 'pending' then case when a.kind = 'ask' then 'answer' else 'approval' end
+        when a.status = 'pending' then case a.kind when 'ask' then 'answer' when 'revision' then 'revision' else 'approval' end
         else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed, ${withoutLater(sql`a.seats`)} as seats,
         case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since, e.until
     from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
@@ -196,7 +199,7 @@ export const readCallState = <Now>(given: {
   readonly itemIndex: number
   readonly dependsOn: readonly string[]
 }): RawBuilder<Now> => sql`
-  select e.state, octet_length(e.params_sealed) as sealed_bytes,
+  select e.state, octet_length(e.params_sealed) as sealed_bytes, e.revision->'labels' as typed_labels,
     r.cancel_requested_at is not null or r.finished_at is not null as cancelled,
     exists(select from chain_head h where h.organization_id = r.organization_id and h.frozen is not null) as frozen,
     coalesce((select c.starts from call_starts c where c.run_id = r.id and c.step_id = ${given.stepId}
@@ -287,7 +290,7 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
              label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, sent_with,
-             finished_at, duration_ms, wants_slot, bodies, body_counted, until, reused_from, repeats
+             finished_at, duration_ms, wants_slot, bodies, body_counted, until, reused_from, repeats, revision
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects
@@ -431,6 +434,20 @@ export const updateMovedEffects = (given: {
       with ordinality as o(output, detail, n) on o.n = r.n
     where e.run_id = r.run_id and e.step_id = r.step_id and e.item_index = r.item_index
   )`
+
+/** A person has typed other parameters. */
+export const reviseEffect = (given: {
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number
+  readonly sealed: Buffer
+  readonly paramsHash: string
+  readonly revision: object
+  readonly repeats: string | null
+}): RawBuilder<unknown> => sql`
+  update effects set params_sealed = ${given.sealed}, params_hash = ${given.paramsHash},
+    revision = ${JSON.stringify(given.revision)}::jsonb, repeats = ${given.repeats}
+  where run_id = ${given.runId} and step_id = ${given.stepId} and item_index = ${given.itemIndex}`
 
 /** CTE. */
 export const updateRuns = (rows: readonly object[]): RawBuilder<unknown> => sql`moved_runs as (

@@ -166,6 +166,21 @@ export interface EffectsTable {
   reused_from: Generated<string | null>
   /** The call of an earlier run with the same parameters, as `RUN/STEP/ITEM`. Null: there is none. */
   repeats: Generated<string | null>
+  /** Null: nobody has edited its parameters. */
+  revision: ColumnType<CallRevision | null, string | null | undefined, string | null>
+}
+
+/** What people did to the parameters of a held call. */
+export interface CallRevision {
+  readonly count: number
+  /** By the name of the parameter: the person who typed its value. */
+  readonly typed: Readonly<Record<string, string>>
+  /** What was typed has these labels, and so has the call. */
+  readonly labels: readonly string[]
+  /** The mail address of the person who edited last. */
+  readonly by: string
+  /** The approver who edited last. Null: the requester did, so nobody must confirm it. */
+  readonly editor: { readonly id: string; readonly for: string | null } | null
 }
 
 export interface MatchedRule {
@@ -255,11 +270,22 @@ export interface ApprovalsTable {
   held_again: string | null
   /** What a change would do, or what a run asks, in one sentence. Null for every other kind. */
   title: Generated<string | null>
-  /** Who answered, and the absent person by whose right. Null for every other kind. */
+  /** Who answered, or edited what it covers, and the absent person by whose right. */
   answered_by: Generated<string | null>
   answered_for: Generated<string | null>
   /** How often the state was no longer what its approvers saw. Each new approval continues the count. */
   state_changes: Generated<number>
+  /** Null: nobody edited what it covers. */
+  revision: ColumnType<ApprovalRevision | null, string | null | undefined, string | null>
+  typed_by: Generated<string[]>
+  /** Names of the parameters that an approver may edit. */
+  may_edit: Generated<string[]>
+}
+
+/** How the parameters were edited that an approval covers. `answered_by` says by whom. */
+export interface ApprovalRevision {
+  readonly params: readonly string[]
+  readonly comment: string
 }
 
 export interface ApprovalVotesTable {

@@ -1,4 +1,6 @@
+import { sql } from 'kysely'
 import type { ApprovalStatus } from '../../contract/status.ts'
+import type { ApprovalRevision } from '../../db/schema/runs.ts'
 import { shownSeats, type ShownSeat } from '../../policy/seats.ts'
 import { storedSeats, type StoredTerms } from './requirement.ts'
 import type { VoteView } from './votes.ts'
@@ -9,6 +11,8 @@ export interface ApprovalBrief {
   readonly status: ApprovalStatus
   readonly approvers: readonly ShownSeat[]
   readonly votes: readonly VoteView[]
+  /** Null: nobody has edited what it covers. It has no values. */
+  readonly revision: (ApprovalRevision & { readonly by: string }) | null
 }
 
 /** From a joined table: all are null where the join found no row. */
@@ -17,6 +21,9 @@ export interface BriefRow {
   readonly approver: StoredTerms['approver']
   readonly approvals_needed: number | null
   readonly seats: StoredTerms['seats']
+  readonly revision: ApprovalRevision | null
+  /** A mail address. */
+  readonly revised_by: string | null
 }
 
 /** The table `approvals` must be called `a`. */
@@ -25,11 +32,13 @@ export const briefColumns = [
   'a.approver',
   'a.approvals_needed',
   'a.seats',
+  'a.revision',
+  sql<string | null>`(select email from users where id = a.answered_by)`.as('revised_by'),
 ] as const
 
 export function briefOf(
   id: string,
-  { approval_status, approver, approvals_needed, seats }: BriefRow,
+  { approval_status, approver, approvals_needed, seats, revision, revised_by }: BriefRow,
   votes: ReadonlyMap<string, readonly VoteView[]>,
 ): ApprovalBrief {
   const terms = { approver, approvals_needed: approvals_needed ?? 1, seats }
@@ -38,5 +47,6 @@ export function briefOf(
     status: approval_status ?? 'cancelled',
     approvers: shownSeats(storedSeats(terms)),
     votes: votes.get(id) ?? [],
+    revision: revision === null || revised_by === null ? null : { by: revised_by, ...revision },
   }
 }

@@ -38,6 +38,7 @@ interface Row extends Voted, StoredTerms {
   readonly observed_outcome: string | null
   readonly observed_at: Date | null
   readonly expires_at: Date | null
+  readonly typed_by: readonly string[]
 }
 
 /** People who can still vote are counted up to this number. An approval needs at most 100 votes. */

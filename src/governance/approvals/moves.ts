@@ -3,6 +3,7 @@ import { wakeKey, type Wake } from '../../contract/messages.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import type { WebhookEvent } from '../../contract/webhook-events.ts'
 import { updateApprovals } from '../../db/queries/approvals.ts'
+import type { ApprovalRevision } from '../../db/schema/runs.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ApprovalRecord, NewApproval } from './records.ts'
@@ -52,6 +53,8 @@ export function announceRequest(
     change: { change: title ?? '' },
     ask: { step_id, ...placeOf(record) },
     repeat: { step_id, ...placeOf(record) },
+    revision: { step_id, ...placeOf(record) },
+    edit: { step_id, rule_name, ...placeOf(record) },
   }
   tx.append({
     eventType: 'approval.requested',
@@ -154,6 +157,42 @@ export function answerApproval(
       approval_id: approval.id,
       step_id: approval.step_id,
       ...placeOf(approval),
+      ...(forUser === null ? {} : { for: forUser }),
+    },
+  })
+}
+
+/** A person has typed other values. The caller stores them, and wakes the run, whose call is then decided anew. */
+export function reviseApproval(
+  writer: ApprovalWriter,
+  approval: ApprovalRecord,
+  given: {
+    readonly actor: Actor
+    readonly forUser: string | null
+    readonly revision: ApprovalRevision
+    /** The hash of the new parameters. */
+    readonly paramsHash: string
+  },
+): void {
+  const { actor, forUser, revision, paramsHash } = given
+  approval.answered_by = actor.id
+  approval.answered_for = forUser
+  approval.revision = revision
+  close(writer, approval, 'revised', actor.id)
+  writer.tx.append({
+    eventType: 'approval.revised',
+    action: 'revise',
+    status: 'revised',
+    actor,
+    workflowId: approval.workflow_id,
+    runId: approval.run_id,
+    metadata: {
+      approval_id: approval.id,
+      step_id: approval.step_id,
+      ...placeOf(approval),
+      params: revision.params,
+      former_hash: approval.params_hash,
+      params_hash: paramsHash,
       ...(forUser === null ? {} : { for: forUser }),
     },
   })
@@ -297,6 +336,7 @@ const closingEvents = {
   expired: 'approval.expired',
   cancelled: 'approval.withdrawn',
   answered: 'approval.answered',
+  revised: 'approval.decided',
 } as const satisfies Record<ClosedStatus, WebhookEvent>
 
 function announceDecided(tx: ChainTx, { id, run_id }: Named, status: ClosedStatus, by?: string): void {

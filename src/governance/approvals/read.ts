@@ -17,6 +17,8 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
+import { fieldsOf } from '../../contract/tool-params.ts'
+import { readEdits, type ShownEdits, type ShownRevision } from './edits.ts'
 import { inAuthorsOrder, shownQuestion, type ShownQuestion } from './question.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
@@ -59,6 +61,12 @@ export interface ApprovalView {
   readonly values_hidden?: ValuesHidden
   /** The newer and the former approval. `held_again` is the reason why the former one was replaced. */
   readonly ask: ShownQuestion | null
+  /** Null: nobody has edited what it covers. */
+  readonly revision: ShownRevision | null
+  /** Names of the parameters that those who decide it may edit. */
+  readonly may_edit: readonly string[]
+  /** Present only if a single approval of a call of a run is read, with `params`. */
+  readonly edits?: ShownEdits
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -264,8 +272,10 @@ async function approvalView(
     row.status === 'pending'
       ? requirementOf(row, settings)
       : { seats: storedSeats(row), needed: row.approvals_needed }
-  const isStep = row.kind === 'step' || row.kind === 'repeat'
+  const isStep = ['step', 'repeat', 'revision', 'edit'].includes(row.kind)
   const tool = isStep && row.tool !== null ? getTool(row.tool) : undefined
+  const edits =
+    isSingle && isStep && params !== undefined ? await readEdits(context, viewer, row, params) : null
   return {
     id: row.id,
     kind: row.kind,
@@ -289,6 +299,9 @@ async function approvalView(
     ...(params === undefined ? {} : await shownPreview(context, viewer, row, tool, params)),
     ...(hidden === null ? {} : { values_hidden: hidden }),
     ask: await shownQuestion(context, row, { withAnswer: isSingle && hidden === null }),
+    revision: revisionOf(row),
+    may_edit: mayEditOf(row),
+    ...(edits === null ? {} : { edits }),
     superseded_by: row.superseded_by,
     supersedes_id: row.supersedes_id,
     held_again: row.held_again,
@@ -312,6 +325,30 @@ async function approvalView(
     sought: null,
     console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
+}
+
+const revisionOf = ({
+  revision,
+  answered,
+}: Pick<Selectable<ApprovalsTable>, 'revision'> & Answered): ShownRevision | null =>
+  revision === null || answered?.answered_by == null
+    ? null
+    : { by: answered.answered_by, for: answered.answered_for, ...revision }
+
+interface Answered {
+  readonly answered: Pick<ShownQuestion, 'answered_by' | 'answered_for'> | null
+}
+
+/** The requester may edit every parameter that the tool has. */
+function mayEditOf({
+  kind,
+  status,
+  tool,
+  may_edit,
+}: Pick<Selectable<ApprovalsTable>, 'kind' | 'status' | 'tool' | 'may_edit'>): readonly string[] {
+  if (status !== 'pending') return []
+  const declared = tool === null ? undefined : getTool(tool)
+  return kind === 'revision' && declared !== undefined ? Object.keys(fieldsOf(declared)) : may_edit
 }
 
 /** What the call would change is shown only to people who may decide: the requester may not be able to read it. */
@@ -397,7 +434,10 @@ function decidable<O>(
   const { userId } = viewer
   // A change needs a second person, and a question none, whatever the settings are (`requirementOf`).
   const isOthers = (person: string): RawBuilder<boolean> =>
-    sql<boolean>`((${allowsOwn} and kind <> 'change') or kind in ('ask', 'repeat') or ${person} <> all(approvals.authors || approvals.requested_by))`
+    sql<boolean>`(((${allowsOwn} and kind <> 'change') or kind in ('ask', 'repeat', 'revision')
+        or (kind = 'edit' and seats @> ${JSON.stringify([{ id: person }])}::jsonb)
+        or ${person} <> all(approvals.authors || approvals.requested_by))
+      and (kind = 'edit' or ${person} <> all(typed_by)))`
   const can = (voter: Voter): RawBuilder<boolean> =>
     sql<boolean>`(${hasSeat(voter)} and ${isOthers(voter.for_user ?? userId)})`
   return query

@@ -1,7 +1,18 @@
 import type { RawBuilder } from 'kysely'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import { insertNewApprovals, insertNewDecisions, newestApproval } from '../../db/queries/approvals.ts'
-import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
+import {
+  insertNewApprovals,
+  insertNewDecisions,
+  insertVotes,
+  newestApproval,
+} from '../../db/queries/approvals.ts'
+import type {
+  ApprovalRevision,
+  DecisionsTable,
+  LabelSource,
+  MatchedRule,
+  Risk,
+} from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { isRole, peopleFor, withThreshold, type HeldSeat, type Later, type Seat } from '../../policy/seats.ts'
@@ -46,6 +57,8 @@ export interface ApprovalRecord {
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number
   readonly seats: readonly HeldSeat[] | null
+  readonly typed_by: readonly string[]
+  readonly may_edit: readonly string[]
   readonly created_at: string
   readonly remind_at: string | null
   readonly expires_at: string | null
@@ -57,6 +70,7 @@ export interface ApprovalRecord {
   superseded_by: string | null
   answered_by: string | null
   answered_for: string | null
+  revision: ApprovalRevision | null
   /** Null for a whole run. */
   decision_id: string | null
 }
@@ -74,6 +88,8 @@ export interface NewApproval {
   destination: string | null
   rule_id: string | null
   risk: Risk
+  /** The vote of the approver who edited the call. */
+  vote?: { readonly user_id: string; readonly for_user: string | null; readonly comment: string }
 }
 
 export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt' | 'bytes'> & {
@@ -119,7 +135,7 @@ export async function loadApproval(
 }
 
 export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]): RawBuilder<unknown> {
-  const rows = approvals.map(({ record, sealed: _sealed, state: _state, ...rest }) => ({
+  const rows = approvals.map(({ record, sealed: _sealed, state: _state, vote: _vote, ...rest }) => ({
     ...record,
     ...rest,
   }))
@@ -130,6 +146,17 @@ export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]):
     sealed: approvals.map((approval) => approval.sealed),
     states: approvals.map((approval) => approval.state),
   })
+}
+
+/** CTE for the votes of new approvals; null if there are none. */
+export function insertFirstVotes(
+  { now }: ChainTx,
+  approvals: readonly NewApproval[],
+): RawBuilder<unknown> | null {
+  const votes = approvals.flatMap(({ record, vote }) =>
+    vote === undefined ? [] : [{ approval_id: record.id, ...vote }],
+  )
+  return votes.length === 0 ? null : insertVotes(votes, now)
 }
 
 /** Bytes that a decision takes in addition to its JSON: indexes, and what is later recorded about its call. */
@@ -183,6 +210,8 @@ export interface HeldAgain {
   readonly because: string
   /** Whether the state that the approvers saw has changed. */
   readonly hasChanged: boolean
+  /** Nobody is asked to approve: the requester is asked to edit the call. */
+  readonly asksForChanges?: boolean
 }
 
 /** ISO 8601. */
@@ -198,7 +227,9 @@ export interface Times {
 
 type StoredLater =
   'id' | keyof StoredTerms | 'created_at' | 'remind_at' | 'expires_at' | 'votes' | 'status' | 'decided_at'
-type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by' | 'answered_by' | 'answered_for'
+type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by' | 'answered_by' | 'answered_for' | 'revision'
+/** Only of calls of runs. */
+type Typed = 'typed_by' | 'may_edit'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
 /** Until the approval of an agent's call expires, unless a rule sets another time. */
@@ -206,7 +237,8 @@ export const agentApprovalSeconds = 3_600
 
 export function pendingApproval(
   tx: ChainTx,
-  held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,
+  held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer | Typed> &
+    Partial<Pick<ApprovalRecord, Typed>>,
   terms: Pick<Requirement, 'seats' | 'needed'>,
   { expiresAfterSeconds: seconds, remindAfterSeconds: reminder }: Times,
   {
@@ -216,6 +248,8 @@ export function pendingApproval(
 ): ApprovalRecord {
   return {
     id,
+    typed_by: [],
+    may_edit: [],
     ...held,
     supersedes_id: again?.former.id ?? null,
     held_again: again?.because ?? null,
@@ -232,5 +266,6 @@ export function pendingApproval(
     superseded_by: null,
     answered_by: null,
     answered_for: null,
+    revision: null,
   }
 }

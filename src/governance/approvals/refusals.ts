@@ -28,7 +28,10 @@ export function endedRefusal({ kind, status, isDue, hasStandIn = false }: Votabl
   return new DomainError('approval_already_decided', `the ${wordOf(kind)} is already \`${status}\``)
 }
 
-const wordOf = (kind: ApprovalKind): string => (kind === 'ask' ? 'question' : 'approval')
+const wordOf = (kind: ApprovalKind): string =>
+  kind === 'ask' ? 'question' : kind === 'revision' ? 'request for changes' : 'approval'
+
+const verbOf = (kind: ApprovalKind) => (kind === 'ask' ? 'answer' : kind === 'revision' ? 'edit' : 'vote')
 
 const askAgain: Readonly<Record<ApprovalKind, string>> = {
   step: 'run the workflow again',
@@ -37,14 +40,23 @@ const askAgain: Readonly<Record<ApprovalKind, string>> = {
   change: 'ask for the change again',
   ask: 'run the workflow again',
   repeat: 'run the workflow again',
+  revision: 'run the workflow again',
+  edit: 'run the workflow again',
 }
 
-/** For a vote on a question, or its withdrawal. */
-export const notByVote = (approvalId: string): DomainError =>
-  new DomainError(
-    'bad_transition',
-    `a question has no votes: answer it with \`POST /approvals/${approvalId}/answer\``,
-  )
+/** Null if it is decided by votes. */
+export const notByVote = ({ id, kind }: { readonly id: string; readonly kind: ApprovalKind }) =>
+  kind === 'ask'
+    ? new DomainError(
+        'bad_transition',
+        `a question has no votes: answer it with \`POST /approvals/${id}/answer\``,
+      )
+    : kind === 'revision'
+      ? new DomainError(
+          'bad_transition',
+          `a request for changes has no votes: edit the call with \`POST /approvals/${id}/revise\`, or cancel its run`,
+        )
+      : null
 
 type Asked = Voted & Pick<Votable, 'kind'>
 
@@ -59,7 +71,7 @@ export async function voterRefusal(
   if (await isService(db, voter.user_id))
     return new DomainError(
       'not_an_approver',
-      `a service account does not ${approval.kind === 'ask' ? 'answer' : 'vote'}: ask a person`,
+      `a service account does not ${verbOf(approval.kind)}: ask a person`,
     )
   const refusal = decisionRefusal(voter, approval, required)
   if (refusal === null) return null
@@ -67,7 +79,7 @@ export async function voterRefusal(
   if (refusal === 'not_an_approver')
     return new DomainError(
       refusal,
-      `${whoCan(required.seats)} to ${approval.kind === 'ask' ? 'answer this question' : 'decide this approval'}`,
+      `${whoCan(required.seats)} to ${{ answer: 'answer this question', edit: 'edit this call', vote: 'decide this approval' }[verbOf(approval.kind)]}`,
     )
   const others = await othersWhoDecide(db, organizationId, approval, required)
   return new DomainError('self_approval', `${ownWork[refusal]}${others}`)
@@ -79,6 +91,7 @@ const isService = async (db: Db, userId: string): Promise<boolean> =>
 
 const ownWork = {
   own_request: 'you cannot decide your own request',
+  own_values: 'you typed values of this call, so others must approve it',
   own_text: 'you wrote the version of the workflow that runs, and its authors cannot decide',
 } as const
 

@@ -18,6 +18,10 @@ export interface Requirement {
   /** The least number of people: the organization's threshold, or one for each seat, whichever is larger. */
   readonly needed: number
   readonly allowSelfApproval: boolean
+  /** They typed values of the call, so their votes do not count, whatever the settings are. */
+  readonly typedBy?: readonly string[]
+  /** Whoever started the run: their word counts beside that of the approver who edited the call. */
+  readonly confirmer?: string | null
 }
 
 export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
@@ -71,15 +75,25 @@ export const termsToStore = ({ seats, needed }: Pick<Requirement, 'seats' | 'nee
 /** What decides, with the stored terms, who can approve now. */
 export interface TermsOfKind extends StoredTerms {
   readonly kind: ApprovalKind
+  readonly typed_by: readonly string[]
 }
+
+/**
+ * An approver who edits a call has voted for it, and somebody else must vote too. The values that a requester typed
+ * need the votes of others.
+ */
+export const typingTerms = (approval: TermsOfKind): Pick<Requirement, 'typedBy' | 'confirmer'> =>
+  approval.kind === 'edit'
+    ? { typedBy: [], confirmer: storedSeats(approval).find(isPerson)?.id ?? null }
+    : { typedBy: approval.typed_by, confirmer: null }
 
 /**
  * Uses the larger of the stored number and the current threshold, and the current settings. These are about calls: a
  * change always needs one other person, and a question one person.
  */
 export function requirementOf(approval: TermsOfKind, settings: VoteSettings): Requirement {
-  // One person answers, or says that a call is made once more. The people who wrote or started the run may.
-  if (approval.kind === 'ask' || approval.kind === 'repeat')
+  // One person answers, edits, or says that a call is made once more. The people who wrote or started the run may.
+  if (approval.kind === 'ask' || approval.kind === 'repeat' || approval.kind === 'revision')
     return { seats: storedSeats(approval), needed: 1, allowSelfApproval: true }
   if (approval.kind === 'change')
     return { seats: storedSeats(approval), needed: approval.approvals_needed, allowSelfApproval: false }
@@ -88,6 +102,7 @@ export function requirementOf(approval: TermsOfKind, settings: VoteSettings): Re
     seats: withThreshold(storedSeats(approval), needed),
     needed,
     allowSelfApproval: settings.allow_self_approval,
+    ...typingTerms(approval),
   }
 }
 
@@ -119,14 +134,18 @@ export const laterTimes = (seats: readonly HeldSeat[]): readonly Date[] =>
 
 /**
  * Null if the vote counts. Checked at the vote and again at its use, because the voter's role, groups or the setting
- * on self-approval may change. `own_request` and `own_text` are the reasons of the error `self_approval`.
+ * on self-approval may change. The reasons that begin with `own` are those of the error `self_approval`.
  */
 export function voteRefusal(
   voter: Voter,
   first: FirstPeople,
   required: Requirement,
-): 'not_an_approver' | 'own_request' | 'own_text' | null {
+): 'not_an_approver' | 'own_request' | 'own_text' | 'own_values' | null {
   if (!canFillOne(voter, required.seats)) return 'not_an_approver'
+  const { typedBy = [], confirmer = null } = required
+  if (typedBy.includes(voter.user_id)) return 'own_values'
+  if (voter.for_user !== null && typedBy.includes(voter.for_user)) return 'not_an_approver'
+  if (voter.for_user === null && voter.user_id === confirmer) return null
   if (required.allowSelfApproval) return null
   // The absent person could not decide it either.
   if (voter.for_user !== null && isFirst(voter.for_user, first)) return 'not_an_approver'

@@ -177,6 +177,8 @@ async function resolutionView(context: Unsealing, row: Row, sight: Sight | undef
       : { preview: previewOf(tool, params, row.requester_email) }),
     ...(sight === undefined || sight.hidden === null ? {} : { values_hidden: sight.hidden }),
     ask: null,
+    revision: null,
+    may_edit: [],
     superseded_by: null,
     supersedes_id: null,
     held_again: null,

@@ -6,9 +6,10 @@ import { countingVotes, type FirstPeople, type Requirement, type VoteWithRole } 
  * - `pending`: also an approved approval whose votes are no longer enough;
  * - `expired`: the stored status can still be `pending`, or `approved` if it was not used in time;
  * - `withdrawn`: the stored status is `cancelled`;
- * - `used`: another call has used the approval.
+ * - `used`: another call has used the approval;
+ * - `revised`: a person has edited what it covered.
  */
-export type ApprovalState = 'pending' | 'usable' | 'rejected' | 'expired' | 'withdrawn' | 'used'
+export type ApprovalState = 'pending' | 'usable' | 'rejected' | 'expired' | 'withdrawn' | 'used' | 'revised'
 
 interface Expiring {
   readonly status: ApprovalStatus
@@ -29,6 +30,7 @@ export function approvalState(
   const isOwn = approval.used_by !== null && approval.used_by === user
   if (approval.used_by !== null && !isOwn) return 'used'
   if (approval.status === 'rejected') return 'rejected'
+  if (approval.status === 'revised') return 'revised'
   if (approval.status === 'cancelled') return 'withdrawn'
   if (approval.status === 'expired' || (!isOwn && isOver(approval, now))) return 'expired'
   if (approval.status === 'pending') return 'pending'

@@ -43,7 +43,8 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     )
     if (found === null) throw notFound('approval', approvalId)
     const { approval } = found
-    if (approval.kind === 'ask') throw notByVote(approvalId)
+    const notVoted = notByVote(approval)
+    if (notVoted !== null) throw notVoted
     const expired = refuseEnded(tx, approval)
     if (expired !== null) return expired
     const { role } = await now()

@@ -22,6 +22,8 @@ export const commitPoints = {
   'approval.vote': 'before: no vote counts; after: the vote counts, the outbox wakes the run',
   'approval.answer':
     'before: the step still waits for its answer; after: the step has its output, the outbox wakes the run',
+  'approval.revise':
+    'before: the call still has its former parameters; after: it has those that the person typed, no approval covers them, and the outbox wakes the run, which decides the call anew',
   'approval.expire':
     'before: the sweeper expires it later, and the clock already prevents its use; after: expired',
   'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',

@@ -26,7 +26,8 @@ export async function withdrawChange(
     )
     if (found === null) throw notFound('approval', approvalId)
     const { approval } = found
-    if (approval.kind === 'ask') throw notByVote(approvalId)
+    const notVoted = notByVote(approval)
+    if (notVoted !== null) throw notVoted
     if (approval.kind !== 'change')
       throw new DomainError(
         'bad_transition',

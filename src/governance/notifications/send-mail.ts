@@ -184,6 +184,8 @@ export function mailAbout(
     ...named('Rule', subject.ruleName),
     ...(subject.asks === 'run' ? [whyRun] : []),
     ...(subject.asks === 'repeat' ? [whyRepeat] : []),
+    ...(subject.asks === 'revision' ? [whyRevision] : []),
+    ...(subject.asks === 'edit' ? [whyEdit] : []),
     ...named('Labels', subject.labels.slice(0, 20).join(', ') || null),
     ...(isAsk ? [] : [mailText`Risk: ${MailText.sentence(subject.risk.level)}`]),
     ...subject.risk.reasons.slice(0, 10).map((reason) => mailText`- ${MailText.sentence(reason)}`),
@@ -221,6 +223,8 @@ const whatWaits = {
   change: 'change',
   ask: 'question',
   repeat: 'call',
+  revision: 'changes',
+  edit: 'call',
 } as const satisfies Record<Subject['asks'], string>
 
 interface MailOptions {
@@ -237,6 +241,10 @@ interface MailOptions {
 const whyRun = mailText`Why: the settings of the organization hold a run like this before it starts`
 
 const whyRepeat = mailText`Why: an earlier run has made this call already, with the same parameters`
+
+const whyRevision = mailText`Why: an approver asks for changes. Open it, read the comment, and edit the call`
+
+const whyEdit = mailText`Why: an approver has edited the call, and another person must confirm it`
 
 const reminding: Readonly<Record<string, MailOptions['reminds']>> = {
   'approval.reminder': 'expiry',

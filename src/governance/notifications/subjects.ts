@@ -26,6 +26,7 @@ export type SubjectState =
   | 'withdrawn'
   | 'superseded'
   | 'answered'
+  | 'revised'
   | 'settled'
   | 'retried'
   | 'dropped'
@@ -134,6 +135,7 @@ function approvalSubject(row: ApprovalRow): Subject {
       approver: row.approver,
       approvals_needed: row.approvals_needed,
       seats: row.seats,
+      typed_by: row.typed_by,
     },
     cannotBeGiven: null,
     votes: row.votes,
@@ -152,12 +154,13 @@ const deciderOf = (
   state: SubjectState,
   deciding: ApprovalRow['votes'],
 ): readonly string[] => {
-  if (state === 'answered') return by === null ? [] : [by]
+  if (state === 'answered' || state === 'revised') return by === null ? [] : [by]
   return state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : []
 }
 
-/** A replaced approval is always `superseded`, even if it was approved. */
-function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>): SubjectState {
+/** A replaced approval is `superseded`, even if it was approved, but for one whose call was edited. */
+function stateOf(row: Pick<ApprovalRow, 'kind' | 'status' | 'is_over' | 'superseded_by'>): SubjectState {
+  if (row.status === 'revised' || (row.status === 'rejected' && row.kind !== 'agent_call')) return row.status
   if (row.superseded_by !== null) return 'superseded'
   if (row.status === 'pending') return row.is_over ? 'expired' : 'waits'
   return row.status === 'cancelled' ? 'withdrawn' : row.status
@@ -210,7 +213,7 @@ function callSubject(row: CallRow & { round: number }): Subject {
     requestedBy: row.requested_by,
     authors: [],
     requesterEmail: row.requester_email,
-    terms: { kind: 'step', approver: 'admin', approvals_needed: 1, seats: null },
+    terms: { kind: 'step', approver: 'admin', approvals_needed: 1, seats: null, typed_by: [] },
     cannotBeGiven: null,
     votes: [],
     createdAt: row.sent_at ?? row.created_at,

@@ -84,6 +84,8 @@ const approvedBinding: Readonly<Record<ApprovalKind, (row: Row) => string>> = {
   change: (row) => changeBinding(text(row, 'id')),
   ask: (row) => paramsBinding(effectKey(row)),
   repeat: (row) => paramsBinding(effectKey(row)),
+  revision: (row) => paramsBinding(effectKey(row)),
+  edit: (row) => paramsBinding(effectKey(row)),
 }
 
 /** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */

@@ -9,7 +9,7 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/calls/runs/outcome.ts'
 import { verifierBinding } from '../../../src/governance/sealing/bindings.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { askStep, mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { askStep, mark, oneStep, opOf, outcomeOf, toolOf } from '../../governance/runs/engine-fixture.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import type { Person, Place } from './place.ts'
@@ -215,6 +215,32 @@ export class World {
     const id = await this.approvalOf(runId)
     const seats = JSON.stringify([{ person: 'sender', id: this.sender.userId, count: 1 }])
     await context.pool.query('update approvals set seats = $2 where id = $1', [id, seats])
+    return id
+  }
+
+  /** A call of a run that an approver has sent back, to be edited by the sender. */
+  async revision(): Promise<string> {
+    const { context } = this.server
+    const settings = `/organizations/${this.organizationId}/governance`
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: false })
+    const runId = await this.run()
+    await this.send(this.place.owner, 'PATCH', settings, { approvals_enabled: true })
+    await enterRun(context, runId)
+    await context.combiner.join(this.organizationId, decideSteps, opOf(runId, { tool: toolOf('unsafe') }))
+    const id = newId('approval')
+    const seats = JSON.stringify([{ person: 'sender', id: this.sender.userId, count: 1 }])
+    await context.pool.query(
+      `insert into approvals (id, organization_id, kind, status, run_id, step_id, tool, params_sealed, params_hash, labels,
+         risk, requested_by, approvals_needed, seats, created_at)
+       select $2, e.organization_id, 'revision', 'pending', e.run_id, e.step_id, e.tool, e.params_sealed, e.params_hash, '{}',
+         '{"level": "low", "reasons": []}', r.requested_by, 1, $3, now()
+       from effects e join runs r on r.id = e.run_id where e.run_id = $1`,
+      [runId, id, seats],
+    )
+    await context.pool.query(
+      "update effects set state = 'held', attempt = 0, approval_id = $2 where run_id = $1",
+      [runId, id],
+    )
     return id
   }
 

@@ -172,6 +172,14 @@ export const ruleProofs: Proofs = {
     const body = { approver: { group: 'legal' }, escalate: [{ after_seconds: 60, to }] }
     return (await heldCall(world, body, way)).before.approvers[0].also[0].role
   }),
+  'approver_may_edit[]': proof(['text', 'subject'], [['text'], ['subject']], async (world, name, way) => {
+    const body = { verdict: 'require_approval', tools: ['mail_send'], approver_may_edit: [name] }
+    await world.settings({ approvals_enabled: true })
+    await save(world, 'rules', { name: 'r', ...body }, way)
+    const call = { tool: 'mail_send', params }
+    const { approval } = await world.ok('member', 'POST', `${world.path}/rules/test`, { call })
+    return approval.approver_may_edit
+  }),
   'escalate[].to.group': proof(['finance', 'legal'], ['finance', 'legal'], async (world, group, way) => {
     await withGroups(world)
     const body = { escalate: [{ after_seconds: 60, to: { group } }] }

@@ -76,6 +76,7 @@ const acts: readonly RouteKey[] = [
     'POST /approvals/{id}/approve',
     'POST /approvals/{id}/reject',
     'POST /approvals/{id}/answer',
+    'POST /approvals/{id}/revise',
     'POST /approvals/{id}/withdraw',
   ] as const),
   'POST /workflows/{id}/authorization-preview',

@@ -212,6 +212,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'POST /approvals/{id}/approve': 'sent',
   'POST /approvals/{id}/reject': 'sent',
   'POST /approvals/{id}/answer': 'sent',
+  'POST /approvals/{id}/revise': 'sent',
   'POST /approvals/{id}/withdraw': 'nothing',
   'POST /organizations/{id}/rules': 'sent',
   'GET /organizations/{id}/rules': 'nothing',

@@ -199,11 +199,16 @@ test('the words for who decides', () => {
 test('a stored approval without groups is one seat of its role, for as many people as are needed', () => {
   const settings = { allow_self_approval: false, approval_threshold: 3 }
   expect(
-    requirementOf({ kind: 'step', approver: 'owner', approvals_needed: 2, seats: null }, settings),
+    requirementOf(
+      { kind: 'step', approver: 'owner', approvals_needed: 2, seats: null, typed_by: [] },
+      settings,
+    ),
   ).toEqual({
     seats: [role('owner', 3)],
     needed: 3,
     allowSelfApproval: false,
+    typedBy: [],
+    confirmer: null,
   })
 })
 

@@ -509,7 +509,7 @@ describe('the words of every mail', () => {
     risk: { level: 'high', reasons: [`\`${text}\` sends pii data out`] },
     requestedBy: 'usr_1',
     requesterEmail: text,
-    terms: { kind: 'step', approver: 'admin', approvals_needed: 2, seats: null },
+    terms: { kind: 'step', approver: 'admin', approvals_needed: 2, seats: null, typed_by: [] },
     cannotBeGiven: `it lacks 1 member of \`${text}\``,
     votes: [],
     createdAt: new Date(0),

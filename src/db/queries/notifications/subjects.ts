@@ -30,6 +30,7 @@ export interface ApprovalRow {
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number
   readonly seats: readonly HeldSeat[] | null
+  readonly typed_by: readonly string[]
   /** Mail address. */
   readonly answered_by: string | null
   readonly created_at: Date
@@ -57,7 +58,7 @@ export const selectApprovalSubjects = (given: {
 }): RawBuilder<ApprovalRow> => sql`
   select a.id, a.kind, a.status, ${given.isOver} as is_over, a.superseded_by, a.run_id,
     a.step_id, a.item_index, t.item_count, a.session_id, a.tool, a.title, a.destination, w.name as workflow_name, s.agent_name, a.rule_name,
-    a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.seats,
+    a.labels, a.risk, a.requested_by, a.authors, u.email as requester_email, a.approver, a.approvals_needed, a.seats, a.typed_by,
     (select email from users where id = a.answered_by) as answered_by, a.created_at, a.remind_at, a.expires_at, clock_timestamp() as read_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'for_user', v.for_user, 'at', v.at, 'email', p.email, 'role', m.role,
                                                 'groups', ${groupsOfPerson(sql`m.organization_id`, sql`m.user_id`)},

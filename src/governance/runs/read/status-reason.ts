@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely'
+import type { ApprovalKind } from '../../../contract/status.ts'
 import { countWaiting, type Waiting } from '../../../db/queries/runs.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { quote } from '../../../policy/text.ts'
@@ -9,7 +10,6 @@ import {
   countingVotes,
   requirementOf,
   type FirstPeople,
-  type StoredTerms,
   type TermsOfKind,
   type VoteWithRole,
 } from '../../approvals/requirement.ts'
@@ -22,7 +22,7 @@ type Run = Pick<
   'id' | 'organization_id' | 'status' | 'status_reason' | 'cancel_requested_at' | 'slot'
 >
 
-interface Vote extends VoteWithRole, FirstPeople, StoredTerms {
+interface Vote extends VoteWithRole, FirstPeople, TermsOfKind {
   readonly approval_id: string
   readonly run_id: string
   readonly step_id: string | null
@@ -60,7 +60,7 @@ function waitingSince(run: Run, { waiting }: Facts): Date | null {
 
 /** A person must do something. */
 const isOfPeople = (kind: Waiting['kind']): boolean =>
-  kind === 'approval' || kind === 'resolution' || kind === 'answer'
+  kind === 'approval' || kind === 'resolution' || kind === 'answer' || kind === 'revision'
 
 interface Facts {
   readonly settings: GovernanceSettings
@@ -138,14 +138,20 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
   const terms = termsOf(waiting)
   const who = terms === null ? 'nobody' : seatWords(requirementOf(terms, facts.settings).seats)
   if (waiting.kind === 'answer') return `${what} ${isOne ? 'waits' : 'wait'} for an answer of ${who}`
+  if (waiting.kind === 'revision') return `${what} ${isOne ? 'waits' : 'wait'} for changes by ${who}`
   const why = waiting.rule_name === null ? '' : ` (rule ${quote(waiting.rule_name)})`
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
+}
+
+const kindOf: Readonly<Partial<Record<Waiting['kind'], ApprovalKind>>> = {
+  answer: 'ask',
+  revision: 'revision',
 }
 
 const termsOf = ({ kind, approver, approvals_needed, seats }: Waiting): TermsOfKind | null =>
   approvals_needed === null
     ? null
-    : { kind: kind === 'answer' ? 'ask' : 'step', approver, approvals_needed, seats }
+    : { kind: kindOf[kind] ?? 'step', approver, approvals_needed, seats, typed_by: [] }
 
 /** For all items; only votes that count now. Example: `1 of 2 votes given, 1 missing (1 for each item)`. */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
@@ -167,10 +173,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   )
   const given = [...byApproval.values()].reduce(
     (sum, cast) =>
-      sum +
-      (cast[0] === undefined
-        ? 0
-        : countingVotes(cast, cast[0], requirementOf({ ...cast[0], kind: 'step' }, settings))),
+      sum + (cast[0] === undefined ? 0 : countingVotes(cast, cast[0], requirementOf(cast[0], settings))),
     0,
   )
   const needed = required.needed * waiting.count

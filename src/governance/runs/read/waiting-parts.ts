@@ -48,6 +48,7 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
       'approver',
       'approvals_needed',
       'seats',
+      'typed_by',
       'organization_id',
       'requested_by',
       'authors',

@@ -17,6 +17,8 @@ export interface RunSnapshot {
   readonly requestId: string | null
   /** From the time when the run was accepted. Until the run ends, `me` has this value. */
   readonly requesterEmail: string
+  /** Who edits a call if its approvers ask for changes: the requester, or, of a service account, an author. */
+  readonly editor: { readonly id: string; readonly email: string; readonly isRequester: boolean } | null
   /** Is null if the inputs are large. Large inputs are read when a call needs them (outputs.ts). */
   readonly inputs: JsonObject | null
   /** Bytes. */
@@ -107,6 +109,11 @@ export async function readRunSnapshot(
       'steps_anew',
       'unknown_happened',
       octets.as('octets'),
+      sql<RunSnapshot['editor']>`(
+        select json_build_object('id', u.id, 'email', u.email, 'isRequester', u.id = requested_by)
+        from users u join memberships m on m.user_id = u.id and m.organization_id = runs.organization_id
+        where u.id = any(runs.authors || requested_by) and not exists (select from service_accounts s where s.id = u.id)
+        order by u.id = requested_by desc, u.email limit 1)`.as('editor'),
       sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
     ])
     .where('runs.id', '=', runId)
@@ -120,6 +127,7 @@ export async function readRunSnapshot(
     requestedBy: row.requested_by,
     requestId: row.request_id,
     requesterEmail: row.requester_email,
+    editor: row.editor,
     inputs: row.octets <= mostKeptInputs ? await openInputs({ sealer }, row) : null,
     inputOctets: row.octets,
     inputLabels: new Map(Object.entries(row.input_labels)),
