@@ -98,13 +98,14 @@ export interface Chooser {
 /** Who must decide, or where, for the approval's row; null if the person may select it. A change is read before it is approved. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user } = visit.person
-  if (!isDecider(visit, approval))
-    return decidedBy(approval.approvers, approval.kind === 'ask' ? 'answer' : 'decide')
+  if (!isDecider(visit, approval)) return decidedBy(approval.approvers, verbOf(approval.kind))
   // If enough people have voted and the approval still waits, a vote may be given again.
   const isMissing = approval.votes.length < approval.approvals_needed
   if (isMissing && approval.votes.some(({ user_id }) => user_id === user.id))
     return 'you have voted, another person decides'
   if (approval.kind === 'ask') return 'open it to answer'
+  if (approval.kind === 'revision') return 'open it to edit the call'
+  if (approval.kind === 'edit') return 'open it to decide'
   // Whoever made the run again says whether its call is made once more.
   if (approval.kind === 'repeat') return null
   if (approval.requested_by === user.id && (!allowsOwn || approval.kind === 'change'))
@@ -113,6 +114,10 @@ export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView
   if (approval.kind === 'change') return 'open it to decide'
   return null
 }
+
+/** What people do with an approval of this kind. */
+export const verbOf = (kind: string): string =>
+  kind === 'ask' ? 'answer' : kind === 'revision' ? 'edit' : 'decide'
 
 /** "an owner decides", "1 member of finance and 1 member of legal decide". */
 export const decidedBy = (approvers: readonly ShownSeat[], verb = 'decide'): string => {

@@ -15,6 +15,7 @@ import {
   heldRun,
   holdAgents,
   holdMail,
+  sentBack,
   signedInAt,
   unknownRun,
   violations,
@@ -156,6 +157,7 @@ beforeAll(async () => {
     '/console/approvals?kind=agent_call',
     '/console/provider?kind=saml',
     `/console/approvals/${await aQuestion(server)}`,
+    `/console/approvals/${(await sentBack(server)).ids.at(-1)}`,
     '/console/approvals/apr_01M84JRMXWJCN4SAPKWPR67K5S',
   )
 })

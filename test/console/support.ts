@@ -111,16 +111,41 @@ export async function heldStep(
   const each = items === undefined ? {} : { for_each: items }
   const runId = await startRun(server, { ...run, steps: [{ id: 'send', ...step, ...each }] })
   if (items !== undefined) await expandStep(server.context, runId, 'send')
-  for (const item of items === undefined ? [null] : items.keys()) {
-    const { answer } = await execute(server.context, {
-      workflowId: runId,
-      activityType: step.tool,
-      args: [{ runId, stepId: 'send', itemIndex: item }],
-    })
-    const told = JSON.stringify(answer)
-    if (told.includes('"failed"')) throw new Error(told)
-  }
+  for (const item of items === undefined ? [null] : items.keys())
+    await decideCall(server, runId, step.tool, item)
   return runId
+}
+
+/** A worker decides the call of the step `send`, as a run does that was woken. */
+async function decideCall(
+  server: TestServer,
+  runId: string,
+  activityType: string,
+  item: number | null = null,
+): Promise<void> {
+  const args = [{ runId, stepId: 'send', itemIndex: item }]
+  const { answer } = await execute(server.context, { workflowId: runId, activityType, args })
+  const told = JSON.stringify(answer)
+  if (told.includes('"failed"')) throw new Error(told)
+}
+
+/** A held mail that an approver has sent back, and what its approvers edit. Returns the ids of its approvals. */
+export async function sentBack(server: TestServer): Promise<{ runId: string; ids: string[] }> {
+  const to = 'ana@larkspur.example'
+  const text = '{{input.name}}, here is the report of the third quarter.\n\nAll numbers are final.'
+  const params = { to, subject: 'Third quarter', text }
+  const runId = await heldStep(server, { tool: 'mail_send', params }, { inputs: { name: 'Ana' } })
+  const [id = ''] = await approvalsOf(server, runId)
+  const comment = 'The numbers are not final: say so, please.'
+  await saved(server, 'admin', 'POST', `/approvals/${id}/reject`, { request_changes: true, comment })
+  await decideCall(server, runId, 'mail_send')
+  return { runId, ids: await approvalsOf(server, runId) }
+}
+
+/** After an edit. Returns the ids of all approvals of the run. */
+export async function decidedAnew(server: TestServer, runId: string): Promise<string[]> {
+  await decideCall(server, runId, 'mail_send')
+  return approvalsOf(server, runId)
 }
 
 /** The approvals of a run, the oldest first. */

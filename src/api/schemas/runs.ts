@@ -175,6 +175,10 @@ const waiting = called(
   'WaitingFor',
   z.strictObject({
     kind: waitingKind,
+    changes_requested: z
+      .strictObject({ email: z.string(), comment: z.string() })
+      .nullable()
+      .describe('the approver who asks the requester to edit the call'),
     approval_id: id.nullable().describe('null for a `resolution`'),
     step_id: z.string().nullable(),
     item_index: itemIndex,

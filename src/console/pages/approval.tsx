@@ -1,6 +1,7 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { plainTitle } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
+import { editsIn } from '../parts/edit.tsx'
 import { onceOf } from '../parts/form.tsx'
 import { readFields } from '../parts/inputs.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
@@ -54,6 +55,7 @@ export async function approvalPage(
           visit={visit}
           refused={refused}
           comment={comment}
+          form={form}
           isCut={isTooLong(coveredBy(visit, approval, known))}
         />
         <Unreached messages={unreached} />
@@ -92,7 +94,7 @@ const Unreached = ({ messages }: { messages: readonly Message[] }) =>
 const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalView>> =>
   api.call('GET /approvals/{id}', { params: { id: params['id'] ?? '' } })
 
-const decisions = new Set(['approve', 'reject', 'request_changes', 'withdraw'])
+const decisions = new Set(['approve', 'reject', 'request_changes', 'withdraw', 'revise'])
 
 /** `POST /console/approvals/{id}`: casts one vote. */
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
@@ -105,6 +107,7 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   if (!decisions.has(decision)) return refuse('No decision was sent: press one of the buttons.')
   if (decision === 'request_changes' && comment.trim() === '')
     return refuse('Say in the comment what should change.', commentMissing)
+  if (decision === 'revise') return reviseCall(visit, form, comment)
   const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
   if (hidden !== null) return refuse(hidden)
   if (decision === 'withdraw') {
@@ -120,6 +123,19 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     },
   )
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
+}
+
+/** Only what differs from the approval is sent. */
+async function reviseCall(visit: PersonsVisit, form: Form, comment: string): Promise<Shown> {
+  const found = await readApproval(visit)
+  if (!found.ok) return problemPage(found, visit.place)
+  const { id } = found.body
+  const revised = await visit.api.call('POST /approvals/{id}/revise', {
+    params: { id },
+    body: { params: editsIn(found.body, form), comment },
+    ...onceOf(form),
+  })
+  return revised.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, revised, '', form)
 }
 
 /** A button has the choice, or the form its fields. */
@@ -175,7 +191,7 @@ function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunS
 /** The state of the call that used this approval. null for an agent's call, which the service does not make. */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
-  if (kind !== 'step' || run === null || step === null || usedAt === null) return null
+  if ((kind !== 'step' && kind !== 'edit') || run === null || step === null || usedAt === null) return null
   const found = await api.call('GET /runs/{id}/steps/{step}/calls', {
     params: { id: run, step },
     query: { limit: '1', ...(item === null ? {} : { cursor: before(item) }) },

@@ -167,6 +167,8 @@ function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): s
   if (approval.kind === 'run') return 'whole runs are approved one by one: open it'
   if (approval.kind === 'change') return 'changes are approved one by one: open it'
   if (approval.kind === 'ask') return 'a question is answered: open it'
+  if (approval.kind === 'revision') return 'a call is edited by itself: open it'
+  if (approval.kind === 'edit') return 'edited calls are approved one by one: open it'
   if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'
   const traits = traitsOf(approval)
   const names = (['tool', 'rule', 'labels'] as const).filter((name) => traits[name] !== first[name])

@@ -3,16 +3,19 @@ import { laterWords, seatWords } from '../../policy/seats.ts'
 import {
   hasRole,
   isDecider,
+  verbOf,
   roleIn,
   type PersonsVisit,
   type Problem,
   type ApprovalView,
+  type Form,
   type RuleView,
 } from '../visit.ts'
 import { Words, SessionId, Message, LongText, Sentence, whoOf } from './words.tsx'
 import { ChangedPolicy } from './change.tsx'
 import { labelled, Refused } from './form.tsx'
 import { Contents } from './contents.tsx'
+import { Changed, EditForm, Wanted } from './edit.tsx'
 import { countedFromOne, itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
 import { ApprovalState, Asks, Badge, Effect, Host, Risk, Sources } from './state.tsx'
@@ -29,12 +32,14 @@ interface ApprovalProps {
   readonly refused: Problem | null
   /** From the previous form, if it was refused. */
   readonly comment: string
+  /** What was typed into a form of an edit that was refused. */
+  readonly form: Form | null
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
 }
 
 export function Approval(props: ApprovalProps) {
-  const { approval, rule, run, call, visit, refused, comment, isCut } = props
+  const { approval, rule, run, call, visit, refused, comment, form, isCut } = props
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const isAboutComment = isOpen && refused?.code === commentMissing
@@ -53,7 +58,11 @@ export function Approval(props: ApprovalProps) {
     >
       <header class="headline">
         <p class="badges" role="status">
-          <ApprovalState status={approval.status} />
+          {isOpen && approval.kind === 'revision' ? (
+            <Badge tone="hold" word="Changes are requested" />
+          ) : (
+            <ApprovalState status={approval.status} />
+          )}
         </p>
         <h1>
           <Asks approval={approval} />
@@ -80,6 +89,8 @@ export function Approval(props: ApprovalProps) {
       <div class="columns">
         <div class="column">
           {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}
+          <Wanted approval={approval} />
+          <Changed approval={approval} />
           {approval.kind === 'change' ? (
             <ChangedPolicy approval={approval} />
           ) : (
@@ -93,8 +104,14 @@ export function Approval(props: ApprovalProps) {
           {approval.kind === 'change' ? null : <Why approval={approval} rule={rule} />}
         </div>
         <div class="column">
-          <Votes approval={approval} now={now} />
-          {isOpen ? (
+          {approval.kind === 'revision' ? null : <Votes approval={approval} now={now} />}
+          {isOpen && approval.kind === 'revision' && mayVote(approval) ? (
+            <section aria-labelledby="edit">
+              <h2 id="edit">Edit the call</h2>
+              <StandsIn approval={approval} />
+              <EditForm approval={approval} visit={visit} filled={{ form, problem: refused }} isCut={isCut} />
+            </section>
+          ) : isOpen ? (
             <Decide
               approval={approval}
               visit={visit}
@@ -103,11 +120,19 @@ export function Approval(props: ApprovalProps) {
               problem={isAboutComment ? refused.message : null}
             />
           ) : null}
+          {isOpen && approval.kind !== 'revision' && mayVote(approval) && approval.may_edit.length > 0 ? (
+            <details class="exact" open={form !== null}>
+              <summary>Edit it, for another person to confirm</summary>
+              <EditForm approval={approval} visit={visit} filled={{ form, problem: refused }} isCut={isCut} />
+            </details>
+          ) : null}
         </div>
       </div>
     </article>
   )
 }
+
+const mayVote = ({ detail }: ApprovalView): boolean => (detail?.vote_refused ?? null) === null
 
 function isReportedDone({ detail }: ApprovalView): boolean {
   const observed = detail?.observed ?? null
@@ -123,6 +148,7 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
     approval.detail?.voters_left ?? '',
     approval.detail?.vote_refused ?? '',
     approval.superseded_by ?? '',
+    approval.edits?.changed.length ?? '',
     approval.used_at === null ? '' : 'used',
     approval.detail?.observed?.outcome ?? '',
     call ?? '',
@@ -249,7 +275,7 @@ function Decide(props: {
   if (refused !== null)
     return (
       <section class="note">
-        <h2>You cannot decide this</h2>
+        <h2>{approval.kind === 'revision' ? 'You cannot edit this' : 'You cannot decide this'}</h2>
         <p>
           <Message text={refused} />
         </p>
@@ -299,7 +325,7 @@ function Decide(props: {
           Reject
         </button>
       </div>
-      {approval.kind === 'step' ? <EndsRun /> : null}
+      {approval.kind === 'step' || approval.kind === 'edit' ? <EndsRun /> : null}
     </PostForm>
   )
 }
@@ -316,8 +342,8 @@ const OnceMore = ({ runId }: { runId: string }) => (
 /** docs/workflows.md describes every way in which a step can end badly. */
 const EndsRun = () => (
   <p class="quiet small ends-run">
-    Reject and Request changes also end the run, and its other held calls are withdrawn, unless the step has{' '}
-    <code>on_error: continue</code>.
+    Reject also ends the run, and its other held calls are withdrawn, unless the step has{' '}
+    <code>on_error: continue</code>. Request changes asks the person who started the run to edit this call.
   </p>
 )
 
@@ -342,8 +368,7 @@ export function StandsIn({ approval: { kind, detail } }: { readonly approval: Ap
   if (absent === null) return null
   return (
     <p class="note">
-      You {kind === 'ask' ? 'answer' : 'decide'} for <Words text={absent.email} />, who is away until{' '}
-      <Moment at={absent.until} />.
+      You {verbOf(kind)} for <Words text={absent.email} />, who is away until <Moment at={absent.until} />.
     </p>
   )
 }

@@ -20,13 +20,14 @@ function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean)
   const isAgents = kind === 'agent_call'
   if (isDone) return isAgents ? 'What the agent did, as its client reports' : `What was ${what}`
   if (status === 'approved') return isAgents ? 'What the agent may do' : 'What was approved'
-  if (status !== 'pending') return 'What was asked for'
+  if (status !== 'pending' || kind === 'revision') return 'What was asked for'
   return isAgents ? 'What the agent would do' : `What would be ${what}`
 }
 
 /** Like the heading, claims only what is known. */
 function exactTitle({ kind, status }: ApprovalView, isDone: boolean): string {
   if (isDone) return kind === 'agent_call' ? 'Exactly as it was allowed' : 'Exactly as it ran'
+  if (kind === 'revision') return 'Exactly as it was asked for'
   if (status === 'pending') return 'Exactly as it will run'
   return status === 'approved' ? 'Exactly as it was approved' : 'Exactly as it was asked for'
 }

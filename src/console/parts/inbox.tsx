@@ -454,6 +454,8 @@ function Item(props: {
         <p class="badges">
           {approval.kind === 'ask' ? (
             <Badge tone="hold" word="Question" />
+          ) : approval.kind === 'revision' ? (
+            <Badge tone="hold" word="Changes are requested" />
           ) : (
             <Risk level={approval.risk.level} />
           )}

@@ -30,7 +30,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-function endOf({ kind, status, votes, ask }: ApprovalView) {
+function endOf({ kind, status, votes, ask, revision, superseded_by }: ApprovalView) {
   const by = ask?.answered_by ?? null
   if (by !== null)
     return (
@@ -48,11 +48,24 @@ function endOf({ kind, status, votes, ask }: ApprovalView) {
       </>
     )
   if (kind === 'ask' && status === 'expired') return 'Nobody answered in time.'
+  if (kind === 'revision' && status === 'expired') return 'Nobody edited it in time. It will not happen.'
+  if (revision !== null)
+    return (
+      <>
+        <Words text={revision.by.email} /> edited <Words text={revision.params.join(', ')} most={300} />
+        {revision.comment === '' ? null : (
+          <>
+            : <Words text={revision.comment} most={2_000} kind="text" />
+          </>
+        )}
+        .
+      </>
+    )
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
     if (vote === undefined) return 'It will not happen.'
     const words = vote.changes_requested
-      ? 'requested changes. It will not happen as it is.'
+      ? `requested changes. It will not happen as it is.${superseded_by === null ? '' : ' Its requester edits it.'}`
       : 'rejected it. It will not happen.'
     return (
       <>

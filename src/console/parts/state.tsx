@@ -50,6 +50,7 @@ const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
   cancelled: ['off', 'Withdrawn'],
   expired: ['off', 'Expired'],
   answered: ['good', 'Answered'],
+  revised: ['off', 'Edited'],
 }
 
 export function ApprovalState({ status }: { status: string }) {
@@ -161,6 +162,7 @@ function named(source: string): Named {
   if (/^file_[0-9A-Z]{26}$/.test(source)) return ['file', source]
   const [first = '', ...others] = source.split('/')
   if (others.length > 0) return ['step', others.join('/'), ' of another run']
+  if (first === 'typed.values') return ['values', 'typed into the held call']
   return first.startsWith('input.') ? ['input', first.slice('input.'.length)] : ['step', first]
 }
 

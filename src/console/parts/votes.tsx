@@ -19,6 +19,7 @@ export function Decided(props: {
 }) {
   const { approval, organizationId, visit } = props
   const [its, verb] = props.kind === 'ask' ? ['Its question', 'asks'] : ['Its approval', 'needs']
+  const { revision } = props.approval
   const { id, status, approvers, votes } = approval
   // A viewer can open only what a group of theirs decides.
   const mayOpen =
@@ -41,6 +42,12 @@ export function Decided(props: {
         </ul>
       )}
       {votes.length > mostVotes ? <p class="quiet">{`and ${votes.length - mostVotes} more`}</p> : null}
+      {revision === null ? null : (
+        <p>
+          <Words text={revision.by} most={100} /> edited{' '}
+          <Words text={revision.params.join(', ')} most={200} />
+        </p>
+      )}
     </div>
   )
 }

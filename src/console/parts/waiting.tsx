@@ -1,5 +1,5 @@
 import type { Role } from '../../policy/types.ts'
-import { decidedBy, hasRole, isDecider, type PersonsVisit, type WaitingView } from '../visit.ts'
+import { decidedBy, hasRole, isDecider, verbOf, type PersonsVisit, type WaitingView } from '../visit.ts'
 import { soughtWords } from '../../contract/sought.ts'
 import { itemNumber } from './items.tsx'
 import { Confirm } from './form.tsx'
@@ -8,7 +8,7 @@ import { callFields, OutcomeChoices } from './outcome.tsx'
 import type { RunShown } from './steps.tsx'
 import { Badge } from './state.tsx'
 import { Time } from './time.tsx'
-import { capital, Message, Words } from './words.tsx'
+import { capital, LongText, Message, Words } from './words.tsx'
 
 const most = 20
 
@@ -90,7 +90,8 @@ function Title({ waiting, sentence, mayOpen }: Omit<HeldProps, 'now'>) {
   const words =
     sentence === undefined ? (
       <>
-        {waiting.kind === 'ask' ? 'Question' : 'Approval'} of <Place waiting={waiting} />
+        {waiting.kind === 'ask' ? 'Question' : waiting.kind === 'revision' ? 'Changes' : 'Approval'} of{' '}
+        <Place waiting={waiting} />
       </>
     ) : (
       <Words text={sentence} />
@@ -113,13 +114,14 @@ interface HeldProps {
 
 function Held({ now, ...props }: HeldProps) {
   const { kind, approvers, cannot_be_given: why, expires_at, rule_name, since, step_id } = props.waiting
+  const { changes_requested: changes } = props.waiting
   // Without a sentence, the title already names the step.
   const place = props.sentence === undefined || step_id === null ? null : <Place {...props} />
   return (
     <li class="plain-item stack">
       <p class="split">
         <Title {...props} />
-        <Badge tone="hold" word={capital(decidedBy(approvers, kind === 'ask' ? 'answer' : 'decide'))} />
+        <Badge tone="hold" word={capital(decidedBy(approvers, verbOf(kind)))} />
       </p>
       <p class="quiet small">
         {place === null ? null : <>In {place} · </>}
@@ -140,6 +142,14 @@ function Held({ now, ...props }: HeldProps) {
           </>
         )}
       </p>
+      {changes === null ? null : (
+        <div class="vote">
+          <Words text={changes.email} most={100} /> asks for changes:
+          <blockquote>
+            <LongText text={changes.comment} />
+          </blockquote>
+        </div>
+      )}
       {why === null ? null : (
         <p class="note">
           <Message text={why} />

@@ -93,6 +93,45 @@ export function aroundCalls(kills: Kills): void {
     },
   )
 
+  test.each(both('approval.vote', 'approval.revise', 'effect.decide'))(
+    '%s: a call that is sent back and edited is made once, with the values that were approved',
+    async (fault) => {
+      const { admin, approver, member, faults } = kills.home
+      const key = `edited/${fault}`
+      const params = [{ param: 'key', operator: 'equals', value: key }]
+      await admin.createRule({ name: key, verdict: 'require_approval', tools: ['memory_set'], params })
+      const steps = [{ id: 'keep', tool: 'memory_set', params: { key, value: 'old' } }]
+      const workflow = await member.createWorkflow(key, { steps })
+      const runId = await member.execute(workflow, {}, { key: randomUUID() })
+      const first = await approver.untilHeld(runId, 'step')
+      const next = async (...before: string[]): Promise<string> => {
+        const found = async () =>
+          (
+            await approver.good<{ data: Approval[] }>('GET', `/approvals?run_id=${runId}&status=pending`)
+          ).data.find(({ id }) => !before.includes(id))?.id
+        await until('the next approval waits', async () => (await found()) !== undefined)
+        return (await found()) ?? ''
+      }
+      /** Sends a request, and kills the process if the fault belongs to it. */
+      const send = async (own: boolean, by: typeof member, path: string, body: object): Promise<void> => {
+        const post = () => by.call('POST', path, body, { key: randomUUID() })
+        let sent!: ReturnType<typeof post>
+        if (own) await faults.at(fault, () => void (sent = post()))
+        else sent = post()
+        expect((await sent).status).toBe(200)
+      }
+      const back = { request_changes: true, comment: 'another value' }
+      await send(fault.startsWith('approval.vote'), approver, `/approvals/${first}/reject`, back)
+      const revision = await next(first)
+      const edit = { params: { value: 'new' } }
+      await send(!fault.startsWith('approval.vote'), member, `/approvals/${revision}/revise`, edit)
+      const second = await next(first, revision)
+      await kills.approve(second)
+      await expectFinished(kills.home, runId, key, 0)
+      expect(await admin.good('GET', `/memory/${encodeURIComponent(key)}`)).toMatchObject({ value: 'new' })
+    },
+  )
+
   // The outcome commits together with the decision of the next call, or with the end of the run.
   test.each(['effect.outcome:before', 'effect.outcome:after', 'run.finish:after'] as const)(
     '%s: a chain of quick calls goes on, and each takes effect once',

@@ -69,6 +69,8 @@ interface StartedBy {
 }
 
 export interface WaitingView {
+  /** The approver who asks for changes of the call; null if it waits for anything else. */
+  readonly changes_requested: { readonly email: string; readonly comment: string } | null
   readonly kind: ApprovalKind | 'resolution'
   /** Is null for an unknown outcome. */
   readonly approval_id: string | null

@@ -34,9 +34,14 @@ interface Waiting {
 
 type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
 
+const changesRequested = sql<WaitingView['changes_requested']>`(
+  select json_build_object('email', u.email, 'comment', v.comment) from approval_votes v join users u on u.id = v.user_id
+  where approvals.kind = 'revision' and v.approval_id = approvals.supersedes_id and v.changes_requested limit 1)`
+
 const pendingPage = (db: Db, of: Waiting, after = '') =>
   db
     .selectFrom('approvals')
+    .select(changesRequested.as('changes_requested'))
     .select(votesWithStandings(sql`approvals.id`, sql`approvals.organization_id`).as('votes'))
     .select([
       'id',
@@ -78,6 +83,7 @@ export function pendingInParts({ db }: Reading, of: Waiting, first?: FirstWaitin
 
 const pendingView = (row: PendingRow, { required, cannotBeGiven }: Chance): WaitingView => ({
   kind: row.kind,
+  changes_requested: row.changes_requested,
   approval_id: row.id,
   step_id: row.step_id,
   item_index: row.item_index,
@@ -101,6 +107,7 @@ async function* unresolved(
   for await (const row of unresolvedOf(db, runId, first))
     yield {
       kind: 'resolution',
+      changes_requested: null,
       approval_id: null,
       step_id: row.step_id,
       item_index: row.item_index < 0 ? null : row.item_index,
