@@ -27,6 +27,7 @@ const cells: readonly (readonly [Standing, ...string[]])[] = [
   ['used', 'again: used', 'go', 'hold', 'go'],
   ['rejected', 'end: rejected', 'end: rejected', 'end: rejected', 'go'],
   ['withdrawn', 'end: cancelled', 'end: cancelled', 'hold', 'go'],
+  ['revised', 'again: revised', 'go', 'again: revised', 'go'],
   ['expired', 'end: expired', 'end: expired', 'hold', 'go'],
   ['overdue', 'end: expired!', 'end: expired!', 'again: late!', 'go'],
   ['unused', 'end: expired', 'go', 'again: late', 'go'],
@@ -73,7 +74,7 @@ const now = new Date('2030-01-01T12:00:00Z')
 const user = 'own'
 
 /** Every approval that a call can find, and every way in which the call can differ from what was approved. */
-const found = (['pending', 'approved', 'rejected', 'expired', 'cancelled'] as const).flatMap((status) =>
+const found = (['pending', 'approved', 'rejected', 'revised', 'expired', 'cancelled'] as const).flatMap((status) =>
   [null, user, 'other'].flatMap((used_by) =>
     [true, false].flatMap((isOver) =>
       [0, 1].flatMap((votes) =>
@@ -125,6 +126,7 @@ const order: readonly (readonly [Standing, (it: Found) => boolean])[] = [
   ['used', (it) => it.used_by === 'other'],
   ['rejected', (it) => it.status === 'rejected'],
   ['withdrawn', (it) => it.status === 'cancelled'],
+  ['revised', (it) => it.status === 'revised'],
   ['expired', (it) => it.status === 'expired'],
   ['overdue', (it) => it.status === 'pending' && it.isOver && it.used_by === null],
   ['unused', (it) => it.status === 'approved' && it.isOver && it.used_by === null],

@@ -3,6 +3,7 @@ import { reviseCall } from '../../src/calls/runs/revise.ts'
 import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { prepareChange } from '../../src/governance/applying/apply.ts'
 import { vote } from '../../src/governance/approvals/vote.ts'
+import { rerun } from '../../src/governance/runs/start/rerun.ts'
 import { readApproval } from '../../src/governance/approvals/read.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 import { until } from '../stack/until.ts'
@@ -204,4 +205,30 @@ test('labels of a value stay with what replaces it, and each item is edited for 
   await stack.vote(again, 'admin')
   await stack.vote(two, 'admin')
   expect(await stack.ended(runId)).toMatchObject({ run: 'completed' })
+})
+
+test('a run that is made again takes the edited call over, and does not make the written one', async () => {
+  await stack.rules(holdMails())
+  const definition = {
+    inputs: { last: { type: 'string', required: true } },
+    steps: [mail('send'), read('last', '{{input.last}}', { depends_on: ['send'] })],
+  }
+  const runId = await stack.run(definition, { last: 'fail' })
+  const first = await stack.held(runId)
+  await ask(first)
+  const id = await next(runId, first)
+  await revise(id, { to: 'edited@b.test' })
+  await stack.vote(await next(runId, first, id), 'admin')
+  expect(await stack.ended(runId)).toMatchObject({ run: 'failed', send: 'completed' })
+  const sent = stack.sink.deliveries.length
+  const request = { caller: stack.caller('member'), runId, version: 'same', onRepeat: 'hold' } as const
+  const again = { ...request, inputs: { last: 'well' }, unknownHappened: null }
+  const second = await rerun(stack.context, { ...again, from: 'failed' })
+  expect(await stack.ended(second.runId)).toMatchObject({ run: 'completed', send: 'completed' })
+  expect(stack.sink.deliveries).toHaveLength(sent)
+  await stack.rules()
+  const third = await rerun(stack.context, { ...again, from: 'start' })
+  expect(await view(await stack.held(third.runId))).toMatchObject({ kind: 'repeat' })
+  await stack.cancel(third.runId)
+  expect(await stack.ended(third.runId)).toMatchObject({ run: 'cancelled' })
 })

@@ -183,6 +183,7 @@ async function reviseNow(call: LockedCall, given: Revising): Promise<DomainError
   refuseUneditable(call, given)
   const revision: CallRevision = {
     count: (effect.revision?.count ?? 0) + 1,
+    written: effect.revision?.written ?? given.formerHash,
     typed: { ...effect.revision?.typed, ...Object.fromEntries(names.map((name) => [name, caller.userId])) },
     labels: unionLabels(effect.revision?.labels ?? [], typedLabels),
     by: caller.email,

@@ -25,11 +25,11 @@ export const countApprovalsByStatus = (
   quick: number,
 ): RawBuilder<ApprovalTotals> => sql`
   select count(*) as held, ${countOf('approved')} as approved, ${countOf('rejected')} as rejected, ${countOf('pending')} as pending,
-    ${countOf('expired')} as expired, ${countOf('cancelled')} as cancelled,
+    ${countOf('expired')} as expired, count(*) filter (where status in ('cancelled', 'revised')) as cancelled,
     avg(${seconds}) filter (where ${isDecided}) as mean,
     percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
     count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
-  from approvals where ${mine} and kind not in ('change', 'ask')`
+  from approvals where ${mine} and kind not in ('change', 'ask', 'revision')`
 
 /**
  * Two lists of `mostRules`, which may overlap: those that required the most approvals (`is_top`), and those with
@@ -98,7 +98,7 @@ export const heldWorkflows = (
   from (
     select workflow_id, count(*) as total, count(*) filter (where status = 'approved') as approved,
       count(*) filter (where status = 'rejected') as rejected, count(*) over () as workflows
-    from approvals where ${mine} and workflow_id is not null and kind <> 'ask'
+    from approvals where ${mine} and workflow_id is not null and kind not in ('ask', 'revision')
     group by workflow_id order by total desc, workflow_id limit ${mostWorkflows}
   ) as held
   order by total desc, workflow_id`
@@ -107,7 +107,7 @@ export const heldWorkflows = (
 export const approversOf = <Approver>(mine: RawBuilder<boolean>, most: number): RawBuilder<Approver> => sql`
   select top.user_id, u.name, u.email, top.approvals from (
     select v.user_id, count(*) as approvals
-    from (select id from approvals where ${mine} and kind not in ('change', 'ask')) as a join approval_votes v on v.approval_id = a.id
+    from (select id from approvals where ${mine} and kind not in ('change', 'ask', 'revision')) as a join approval_votes v on v.approval_id = a.id
     where v.decision = 'approve'
     group by v.user_id order by approvals desc, v.user_id limit ${most}
   ) as top left join users u on u.id = top.user_id order by top.approvals desc, top.user_id`

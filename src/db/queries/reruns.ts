@@ -32,7 +32,7 @@ export interface EndedCall {
 export const readCompletedBefore = (
   given: Seen & { readonly stepId: string; readonly itemIndex: number; readonly most: number },
 ): RawBuilder<EndedCall> => sql`
-  select run_id, coalesce(reused_from, run_id) as made_by, params_hash, output_labels from effects
+  select run_id, coalesce(reused_from, run_id) as made_by, coalesce(revision->>'written', params_hash) as params_hash, output_labels from effects
   where run_id in ${seenRuns(given)} and step_id = ${given.stepId}
     and item_index = ${given.itemIndex} and state = 'completed' and params_hash is not null
   order by finished_at desc limit ${given.most}`
@@ -46,7 +46,8 @@ export const readMadeBefore = (given: {
   readonly unknownHappened: boolean
 }): RawBuilder<{ readonly run_id: string; readonly step_id: string; readonly item_index: number }> => sql`
   select run_id, step_id, item_index from effects
-  where params_hash = any(${[...given.hashes]}::text[]) and tool = ${given.tool}
+  where (params_hash = any(${[...given.hashes]}::text[]) or revision->>'written' = any(${[...given.hashes]}::text[]))
+    and tool = ${given.tool}
     and run_id in (select id from runs where (id = ${given.chain} or chain = ${given.chain}) and id <> ${given.except})
     and reused_from is null and (state = 'completed' or (state = 'unknown_outcome' and ${given.unknownHappened}))
   order by finished_at desc nulls first limit 1`

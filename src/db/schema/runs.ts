@@ -173,6 +173,8 @@ export interface EffectsTable {
 /** What people did to the parameters of a held call. */
 export interface CallRevision {
   readonly count: number
+  /** The hash of the parameters as the workflow has written them: a run that is made again compares with it. */
+  readonly written: string
   /** By the name of the parameter: the person who typed its value. */
   readonly typed: Readonly<Record<string, string>>
   /** What was typed has these labels, and so has the call. */

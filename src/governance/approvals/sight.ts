@@ -95,7 +95,7 @@ function sightBy({ role, userId }: Viewer, facts: Facts): Sight {
 }
 
 const isForAdmins = (terms: StoredTerms): boolean =>
-  storedSeats(terms).every((seat) => isRole(seat) && seat.role === 'admin')
+  storedSeats(terms).every((seat) => isPerson(seat) || (isRole(seat) && seat.role === 'admin'))
 
 function hiddenBy({ approvals, readers, requester_email: requester }: Facts, isOpen: boolean): ValuesHidden {
   const strict = approvals.find((terms) => !isForAdmins(terms))

@@ -55,6 +55,20 @@ describe('a held call', () => {
     expect(await agent.ask('Write')).toMatchObject({ decision: 'deny', reason: 'r', explanation })
   })
 
+  test('that is sent back is not edited, and the model reads the comment', async () => {
+    const agent = world.agent()
+    const { approval_id: id } = await agent.ask('Write')
+    const back = { request_changes: true, comment: 'write it to the other folder' }
+    expect((await world.asAdmin('POST', `/approvals/${id}/reject`, back)).status).toBe(200)
+    const explanation = expect.stringContaining('write it to the other folder')
+    expect(await agent.ask('Write')).toMatchObject({ decision: 'deny', explanation })
+    const edit = { params: { file_path: 'other' } }
+    expect((await world.asMember('POST', `/approvals/${id}/revise`, edit)).body.error).toMatchObject({
+      code: 'bad_transition',
+      message: expect.stringContaining('a call of an agent is not edited') as unknown,
+    })
+  })
+
   test('waits for its person, gets the decision at once, and only its own person may withdraw it', async () => {
     const agent = world.agent()
     const { approval_id } = await agent.ask('Write')
