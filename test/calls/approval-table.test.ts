@@ -74,26 +74,27 @@ const now = new Date('2030-01-01T12:00:00Z')
 const user = 'own'
 
 /** Every approval that a call can find, and every way in which the call can differ from what was approved. */
-const found = (['pending', 'approved', 'rejected', 'revised', 'expired', 'cancelled'] as const).flatMap((status) =>
-  [null, user, 'other'].flatMap((used_by) =>
-    [true, false].flatMap((isOver) =>
-      [0, 1].flatMap((votes) =>
-        [true, false].flatMap((isSame) =>
-          [true, false].flatMap((isShown) =>
-            [true, false].map((hasChanged) => ({
-              status,
-              used_by,
-              isOver,
-              votes,
-              isSame,
-              isShown,
-              hasChanged,
-            })),
+const found = (['pending', 'approved', 'rejected', 'revised', 'expired', 'cancelled'] as const).flatMap(
+  (status) =>
+    [null, user, 'other'].flatMap((used_by) =>
+      [true, false].flatMap((isOver) =>
+        [0, 1].flatMap((votes) =>
+          [true, false].flatMap((isSame) =>
+            [true, false].flatMap((isShown) =>
+              [true, false].map((hasChanged) => ({
+                status,
+                used_by,
+                isOver,
+                votes,
+                isSame,
+                isShown,
+                hasChanged,
+              })),
+            ),
           ),
         ),
       ),
     ),
-  ),
 )
 type Found = (typeof found)[number]
 

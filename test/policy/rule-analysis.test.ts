@@ -409,6 +409,7 @@ describe('the difference of two sets of rules', () => {
         approvers: [{ role: approver, count }],
         expires_after_seconds: time,
         remind_after_seconds: null,
+        approver_may_edit: [],
       })
       const usual = by('admin', 1, null)
       expect(terms(strict, hold)).toEqual([[by('owner', 3, 60), usual]])
@@ -424,6 +425,7 @@ describe('the difference of two sets of rules', () => {
         approvals_needed: 2,
         expires_after_seconds: null,
         remind_after_seconds: null,
+        approver_may_edit: [],
       }
       expect(terms(hold, { ...hold, approvers: both })).toEqual([[usual, { ...needs, approvers: both }]])
       expect(terms(strict, strict)).toEqual([])

@@ -54,6 +54,8 @@ describe('a change of a rule', () => {
     ['somebody who is asked later', by(finance), { ...by(finance), escalate: [{ after_seconds: 5_400, to: { group: 'legal' } }] }, /by 1 member of `finance` \(after 90 minutes also a member of `legal`\) may be less than one by 1 member of `finance`$/],
     ['a shorter time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 30 }, null],
     ['a longer time', { ...hold, ...mail, expires_after_seconds: 60 }, { ...hold, ...mail, expires_after_seconds: 0 }, /wait for ever in place of 1 minute/],
+    ['a parameter that an approver may edit', { ...hold, ...mail }, { ...hold, ...mail, approver_may_edit: ['text'] }, /an approver may also edit `text`/],
+    ['no parameter to edit any more', { ...hold, ...mail, approver_may_edit: ['text'] }, { ...hold, ...mail }, null],
     ['a long time beside a rule without one', null, { ...hold, ...mail, expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, match_all: true }]],
     ['the same for more tools', { ...hold, ...mail, expires_after_seconds: 9_000 }, { ...hold, tools: ['mail_send', 'file_read'], expires_after_seconds: 9_000 }, /wait longer than the usual/, [{ ...hold, tools: ['file_read'] }]],
     ['a hold in place of a denial, beside a rule for another group, where two people are asked', { ...deny, ...mail }, { ...hold, ...mail }, /with `money`, of 2 people, fewer would have to be those that `it` asks for/, [{ ...by(finance), name: 'money' }], 2],
@@ -79,7 +81,7 @@ describe('a change of a rule', () => {
 test('what counts as strict as before never decides a call less strictly', () => {
   const seen = { strict: 0, looser: 0, held: 0, kept: 0 }
   const seats = fc.array(
-    fc.constantFrom<object>({}, {}, { approver: 'owner' }, { approvers: [finance] }, { approvers: [finance, legal] }, { approver: { group: 'legal' } }, { approvals_needed: 2 }, { expires_after_seconds: 60 }), // prettier-ignore
+    fc.constantFrom<object>({}, {}, { approver: 'owner' }, { approvers: [finance] }, { approvers: [finance, legal] }, { approver: { group: 'legal' } }, { approvals_needed: 2 }, { expires_after_seconds: 60 }, { approver_may_edit: ['text'] }), // prettier-ignore
     { minLength: 16, maxLength: 16 },
   )
   const cases = fc.tuple(withWiderRules, changes, fc.nat(15), seats, fc.constantFrom('change', 'swap', 'delete', 'create'), fc.integer({ min: 1, max: 3 })) // prettier-ignore
