@@ -277,7 +277,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /approvals/{id}/approve': about(200, (world) => world.votable(), { comment: 'c' }),
   'POST /approvals/{id}/reject': about(200, (world) => world.votable(), { comment: 'c' }),
   'POST /approvals/{id}/answer': about(200, (world) => world.question(), { answer: 'yes' }),
-  'POST /approvals/{id}/revise': about(200, (world) => world.revision(), { params: { to: 'c@d.test' } }),
+  'POST /approvals/{id}/revise': about(200, (world) => world.revision(), {
+    params: { to: 'c@d.test', subject: 's', text: 't' },
+  }),
   'POST /approvals/{id}/withdraw': about(200, (world) => world.heldChange(), {}),
 
   'GET /organizations/{id}/service-accounts': of(200),
