@@ -46,9 +46,9 @@ export async function readEdits(
   row: Row,
   params: JsonObject,
 ): Promise<ShownEdits | null> {
-  const { run_id: runId, step_id: stepId } = row
-  if (runId === null || stepId === null || row.kind === 'ask') return null
-  const { definition } = await readVersion(context, row.workflow_id ?? '', row.workflow_version ?? 0)
+  const { run_id: runId, step_id: stepId, workflow_id, workflow_version } = row
+  if (runId === null || stepId === null || workflow_id === null || workflow_version === null) return null
+  const { definition } = await readVersion(context, workflow_id, workflow_version)
   const step = definition.steps.find(({ id }) => id === stepId)
   if (step?.tool === undefined) return null
   const written = valuesOf(step)

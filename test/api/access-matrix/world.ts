@@ -230,9 +230,9 @@ export class World {
     const id = newId('approval')
     const seats = JSON.stringify([{ person: 'sender', id: this.sender.userId, count: 1 }])
     await context.pool.query(
-      `insert into approvals (id, organization_id, kind, status, run_id, step_id, tool, params_sealed, params_hash, labels,
+      `insert into approvals (id, organization_id, kind, status, run_id, workflow_id, step_id, tool, params_sealed, params_hash, labels,
          risk, requested_by, approvals_needed, seats, created_at)
-       select $2, e.organization_id, 'revision', 'pending', e.run_id, e.step_id, e.tool, e.params_sealed, e.params_hash, '{}',
+       select $2, e.organization_id, 'revision', 'pending', e.run_id, r.workflow_id, e.step_id, e.tool, e.params_sealed, e.params_hash, '{}',
          '{"level": "low", "reasons": []}', r.requested_by, 1, $3, now()
        from effects e join runs r on r.id = e.run_id where e.run_id = $1`,
       [runId, id, seats],
