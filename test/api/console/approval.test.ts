@@ -260,12 +260,12 @@ describe('the page of an approval', () => {
     expect(html).not.toContain('name="decision"')
   })
 
-  const warning = 'Reject and Request changes also end the run'
+  const warning = 'Reject also ends the run'
 
   test('of a call of a run announces what a rejection ends, to people who may reject', async () => {
     const [id = ''] = await approvalsOf(home.server, await heldStep(home.server, mail))
     expect(await home.pageOf(id)).toContain(
-      `${warning}, and its other held calls are withdrawn, unless the step has on_error: continue.`,
+      `${warning}, and its other held calls are withdrawn, unless the step has on_error: continue. Request changes asks`,
     )
     expect(await home.pageOf(id, 'member')).not.toContain(warning)
     const list = plain(await home.html('/console/approvals'))
