@@ -169,6 +169,7 @@ test('an approver edits what the rule names, and the requester or another approv
       edits: { changed: [{ name: 'subject', before: 'send', after: `for ${confirmer}` }] },
     })
     await expect(stack.vote(edit, 'admin')).rejects.toMatchObject({ code: 'conflict' })
+    await expect(revise(edit, { subject: 'mine' })).rejects.toMatchObject({ code: 'self_approval' })
     await stack.vote(edit, confirmer)
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed' })
     expect(subjects().at(-1)).toBe(`for ${confirmer}`)

@@ -178,6 +178,11 @@ async function reviseNow(call: LockedCall, given: Revising): Promise<DomainError
   const own = bestOf(rights, asked, required)
   const refusal = await voterRefusal(tx.trx, tx.organizationId, own, asked, required)
   if (refusal !== null) throw refusal
+  if (approval.kind === 'edit' && caller.userId === approval.requested_by)
+    throw new DomainError(
+      'self_approval',
+      'you asked for this call, so you do not edit it as an approver: reject it with `request_changes`, then edit it',
+    )
   if (approval.kind !== 'revision') refuseLocked(call, approval, given)
   requireThawed(tx)
   refuseUneditable(call, given)

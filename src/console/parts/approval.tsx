@@ -120,7 +120,11 @@ export function Approval(props: ApprovalProps) {
               problem={isAboutComment ? refused.message : null}
             />
           ) : null}
-          {isOpen && approval.kind !== 'revision' && mayVote(approval) && approval.may_edit.length > 0 ? (
+          {isOpen &&
+          approval.kind !== 'revision' &&
+          mayVote(approval) &&
+          approval.may_edit.length > 0 &&
+          approval.requested_by !== visit.person.user.id ? (
             <details class="exact" open={form !== null}>
               <summary>Edit it, for another person to confirm</summary>
               <EditForm approval={approval} visit={visit} filled={{ form, problem: refused }} isCut={isCut} />
