@@ -1,4 +1,5 @@
 import { mostRevisions } from '../src/calls/runs/revised.ts'
+import { longestPath } from '../src/api/object-kinds.ts'
 import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
 import { mostDecisions, mostParamBytes } from '../src/governance/backtests/backtest.ts'
@@ -7,6 +8,8 @@ import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
 import { limits } from '../src/governance/limits/shares.ts'
 import { mostWork } from '../src/governance/rules/long-work.ts'
+import { mostShown } from '../src/governance/declared/apply.ts'
+import { mostLines } from '../src/governance/declared/lines.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
@@ -57,6 +60,19 @@ export const rules: Rows = [
   ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
   ['tool policies of an organization', count(mostToolPolicies)],
   ['overrides of roles of an organization', count(mostRoleOverrides)],
+  [
+    'objects of an application of files; of a release',
+    `${numberAt('ApplyRequest.objects.maxItems')}; ${numberAt('ReleaseRequest.objects.maxItems')}`,
+  ],
+  [
+    '`plan` of an application of files; `name` of an object to release',
+    `${numberAt('ApplyRequest.plan.maxLength')}; ${numberAt('ReleaseRequest.objects.items.name.maxLength')} characters`,
+  ],
+  [
+    '`repository`, `commit` of an application of files; `path` of an object',
+    `${numberAt('ApplyRequest.repository.maxLength')}, ${numberAt('ApplyRequest.commit.maxLength')}; ${longestPath} characters`,
+  ],
+  ['changes in the answer of an application of files; lines of one', `${count(mostShown)}; ${mostLines}`],
   ['webhooks of an organization', count(mostWebhooks)],
   ['`url` of a webhook', `${numberAt('WebhookRequest.url.maxLength')} characters`],
   [

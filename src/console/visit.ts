@@ -219,7 +219,10 @@ export type ApprovalView = AnswerOf<'GET /approvals/{id}'>
 export type RunView = AnswerOf<'GET /runs/{id}'>
 export type RuleView = AnswerOf<'GET /organizations/{id}/rules/{rule}'>
 /** As a version keeps it. */
-export type RuleBody = Omit<RuleView, 'id' | 'organization_id' | 'created_by' | 'created_at' | 'updated_at'>
+export type RuleBody = Omit<
+  RuleView,
+  'id' | 'organization_id' | 'created_by' | 'created_at' | 'updated_at' | 'managed_by'
+>
 export type StepView = RunView['steps'][number]
 export type WaitingView = RunView['waiting_for'][number]
 export type ReceiptView = AnswerOf<'GET /runs/{id}/authorization'>

@@ -74,8 +74,13 @@ export const reviseFields = {
   params_hash: text,
 } as const
 
-/** Added to the entry of a change that a second person approved. */
-export const secondFields = { requested_by: text, approved_by: text, approval_id: text } as const
+/** Added to the entry of a change that a second person approved, and of one that files made (`organization.applied`). */
+export const secondFields = {
+  requested_by: text,
+  approved_by: text,
+  approval_id: text,
+  apply_id: text,
+} as const
 
 /** `before` and `after` are left out if they are too long together; the version has them. */
 const changeFields = {

@@ -11,13 +11,19 @@ const { text, number, flag, list, object } = fields
 export const auditEvents = {
   'workflow.deployed': {
     when: 'A version of a workflow is saved and becomes the current one.',
-    metadata: { version: number, definition_hash: text, rolled_back_from: number, rolled_back_to: number },
+    metadata: {
+      version: number,
+      definition_hash: text,
+      rolled_back_from: number,
+      rolled_back_to: number,
+      ...fields.secondFields,
+    },
   },
   'workflow.updated': {
     when: 'The name, description or protection of a workflow changes.',
-    metadata: { protected: flag },
+    metadata: { protected: flag, ...fields.secondFields },
   },
-  'workflow.deleted': { when: 'A workflow is deleted.', metadata: {} },
+  'workflow.deleted': { when: 'A workflow is deleted.', metadata: fields.secondFields },
   'workflow.execute': {
     when: 'A run is accepted (action `execute`), and it ends (action `finish`).',
     metadata: {
@@ -221,6 +227,23 @@ export const auditEvents = {
   'organization.created': {
     when: 'An organization is created.',
     metadata: { plan: text, owner_id: text, personal: flag, installation_tools: list },
+  },
+  'organization.applied': {
+    when: 'Files change rules, policies, groups, settings or workflows together. The entries of these changes have the same `apply_id`.',
+    metadata: {
+      repository: text,
+      commit: text,
+      plan: text,
+      created: number,
+      changed: number,
+      deleted: number,
+      unchanged: number,
+      ...fields.secondFields,
+    },
+  },
+  'organization.released': {
+    when: 'Objects no longer come from files: people change them again.',
+    metadata: { kinds: list, objects: list },
   },
   'organization.frozen': {
     when: 'An organization is frozen. `before` is the reason of a freeze that held already.',

@@ -26,6 +26,7 @@ export const idPrefixes = {
   trigger: 'trg',
   firing: 'fir',
   rerun: 'rrn',
+  apply: 'apl',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

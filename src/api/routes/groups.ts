@@ -15,7 +15,7 @@ import { objects } from '../objects.ts'
 import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { absence } from './members.ts'
 import { nothing, ok, tagged } from '../route.ts'
-import { id, named, role, time } from '../schemas/common.ts'
+import { id, managedBy, named, role, time } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
 import { inTable, type Inner } from '../subjects.ts'
 
@@ -43,6 +43,7 @@ const shape = {
   member_count: z.int(),
   created_by: id,
   created_at: time,
+  managed_by: managedBy,
 }
 const group = named('Group', shape)
 const groupDetail = named('GroupWithMembers', {
@@ -69,6 +70,7 @@ const sample = {
   member_count: 1,
   created_by: story.requester,
   created_at: story.saved,
+  managed_by: null,
 }
 const sampleMember = {
   user_id: story.approver,

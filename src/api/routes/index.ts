@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { PathParams, Route } from '../route.ts'
 import { agentSessionRoutes, agentRoutes, postClaudeCode } from './agents.ts'
 import { apiKeyRoutes } from './api-keys.ts'
+import { applyRoutes } from './apply.ts'
 import { approvalRoutes } from './approvals.ts'
 import { auditRoutes } from './audit.ts'
 import { connectionRoutes } from './connections.ts'
@@ -49,6 +50,7 @@ const all = [
   ...auditRoutes,
   ...freezeRoutes,
   ...policyRoutes,
+  ...applyRoutes,
   ...toolRoutes,
   ...memoryRoutes,
   ...fileRoutes,

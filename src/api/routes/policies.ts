@@ -13,7 +13,7 @@ import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
 import type { Inner } from '../subjects.ts'
-import { id, listOf, time, listQuery, side, named } from '../schemas/common.ts'
+import { id, listOf, managedBy, time, listQuery, side, named } from '../schemas/common.ts'
 import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
 import {
   createRoleOverride,
@@ -68,6 +68,7 @@ const toolPolicy = named('ToolPolicy', {
   created_by: id,
   created_at: time,
   updated_at: time,
+  managed_by: managedBy,
 })
 
 const roleOverride = named('RolePolicyOverride', {
@@ -77,6 +78,7 @@ const roleOverride = named('RolePolicyOverride', {
   members: z.int().describe('how many members have the role, or are in the group, now'),
   created_by: id,
   created_at: time,
+  managed_by: managedBy,
 })
 
 const limitName = z.enum(limitNames).meta({ id: 'LimitName' })

@@ -22,6 +22,7 @@ import {
   listOf,
   time,
   listQuery,
+  managedBy,
   named,
   anyJson,
   approver,
@@ -164,7 +165,14 @@ export const ruleBacktestBody = z
 
 const { route } = tagged('Rules')
 
-const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
+const added = {
+  id,
+  organization_id: id,
+  created_by: id,
+  created_at: time,
+  updated_at: time,
+  managed_by: managedBy,
+}
 const schemas = {
   rule: z.strictObject({ ...ruleShape, status: ruleStatus, ...added }).meta({ id: 'Rule' }),
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
@@ -184,6 +192,7 @@ const savedSample = {
   created_by: story.requester,
   created_at: story.saved,
   updated_at: story.saved,
+  managed_by: null,
 }
 const ruleExamples = {
   create: { body: ruleSample, answers: { 201: savedSample } },

@@ -28,6 +28,7 @@ import {
   listQuery,
   problem,
   pageIn,
+  managedBy,
   id,
   role,
   time,
@@ -71,6 +72,7 @@ const workflowShape = {
   created_by: id,
   created_at: time,
   updated_at: time,
+  managed_by: managedBy,
 }
 
 const name = nameField(200)
@@ -184,6 +186,7 @@ const savedSample = exampleOf(workflowSummary, {
   created_at: story.saved,
   updated_at: story.saved,
   protected: false,
+  managed_by: null,
 })
 
 interface Named {
@@ -214,7 +217,7 @@ function withOwnNames<B extends Named & { readonly definition?: DefinitionDocume
   return { ...rest, ...names, definition }
 }
 
-function newWorkflow(body: z.output<typeof workflowBody>): WorkflowInput {
+export function newWorkflow(body: z.output<typeof workflowBody>): WorkflowInput {
   const { name: given, description: words = '', definition, ...rest } = withOwnNames(body)
   if (given === undefined) throw errorAt('validation_error', 'name', 'is missing: name the workflow')
   return { ...rest, name: given, description: words, definition: definition as WorkflowDefinition }

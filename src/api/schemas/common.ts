@@ -101,6 +101,18 @@ export const valuesHidden = called(
     ask: z.array(z.string()).describe('who can show you more: addresses, roles and groups'),
   }),
 )
+/** What only its file changes. */
+export const managedBy = called(
+  'ManagedBy',
+  z.strictObject({
+    repository: z.string().nullable(),
+    path: z.string().nullable().describe('the file'),
+    commit: z.string().nullable().describe('with which it became what it is'),
+    applied_at: time,
+  }),
+)
+  .nullable()
+  .describe('the file that it comes from; null: people change it (docs/files-and-ci.md)')
 export const scopeMap = z.record(z.string(), z.boolean())
 export const matchedRule = called(
   'MatchedRule',

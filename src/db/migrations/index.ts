@@ -20,6 +20,7 @@ import { triggers } from './0019-triggers.ts'
 import { asks } from './0020-asks.ts'
 import { polls } from './0021-polls.ts'
 import { reruns } from './0022-reruns.ts'
+import { managed } from './0023-managed.ts'
 import { terminalLogins } from './0024-terminal-logins.ts'
 import { revisions } from './0025-revisions.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
@@ -52,6 +53,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0020-asks', sql: asks },
   { name: '0021-polls', sql: polls },
   { name: '0022-reruns', sql: reruns },
+  { name: '0023-managed', sql: managed },
   { name: '0024-terminal-logins', sql: terminalLogins },
   { name: '0025-revisions', sql: revisions },
   { name: '0026-rerun-batches', sql: rerunBatches },

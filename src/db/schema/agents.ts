@@ -1,6 +1,7 @@
 import type { Restrictions } from '../../policy/tool-limits.ts'
 import type { ColumnType, Generated } from 'kysely'
 import type { LabelSource } from './runs.ts'
+import type { ManagedColumn } from './policy.ts'
 
 export const sessionStatuses = ['live', 'ended', 'revoked'] as const
 export type SessionStatus = (typeof sessionStatuses)[number]
@@ -51,6 +52,7 @@ export interface ToolPoliciesTable {
   created_by: string
   created_at: Generated<Date>
   updated_at: Generated<Date>
+  managed_by: ManagedColumn
 }
 
 export interface AgentsTables {

@@ -3,6 +3,7 @@ import type { Generated } from 'kysely'
 import type { JSONColumnType } from 'kysely'
 import type { Plan } from '../../contract/plan-limits.ts'
 import type { Role } from '../../policy/types.ts'
+import type { ManagedColumn } from './policy.ts'
 
 export interface OrganizationsTable {
   id: string
@@ -19,6 +20,8 @@ export interface OrganizationsTable {
   /** Null if the organization is personal or an operator created it. */
   created_by: Generated<string | null>
   created_at: Generated<Date>
+  /** The file that decides the settings. */
+  managed_by: ManagedColumn
 }
 
 export interface InstallationConnectionsTable {
@@ -131,6 +134,7 @@ export interface GroupsTable {
   description: Generated<string>
   created_by: string
   created_at: Date
+  managed_by: ManagedColumn
 }
 
 /** A member is away, and the deputy decides what they could decide. */

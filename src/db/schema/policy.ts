@@ -1,5 +1,18 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
+/** The file that an object comes from. */
+export interface ManagedBy {
+  /** Null: the caller named none. */
+  readonly repository: string | null
+  readonly path: string | null
+  /** As of which the object is what it is. */
+  readonly commit: string | null
+  readonly applied_at: string
+}
+
+/** Null: people change the object. */
+export type ManagedColumn = ColumnType<ManagedBy | null, never, string | null>
+
 /** The tables `rules` and `label_rules` have this shape. `body` is a RuleBody or a LabelRuleBody. */
 export interface RulesTable {
   id: string
@@ -10,6 +23,7 @@ export interface RulesTable {
   created_by: string
   created_at: Generated<Date>
   updated_at: Generated<Date>
+  managed_by: ManagedColumn
 }
 
 /** What a change of a rule, a label rule or a tool policy left. */
@@ -39,6 +53,7 @@ export interface RolePolicyOverridesTable {
   allowed: boolean
   created_by: string
   created_at: Generated<Date>
+  managed_by: ManagedColumn
 }
 
 export interface PolicyTables {

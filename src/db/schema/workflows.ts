@@ -1,5 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Role } from '../../policy/types.ts'
+import type { ManagedColumn } from './policy.ts'
 
 export interface WorkflowsTable {
   id: string
@@ -16,6 +17,7 @@ export interface WorkflowsTable {
   protected: Generated<boolean>
   /** The trigger that polls with it. null: not hidden. */
   poll_of: Generated<string | null>
+  managed_by: ManagedColumn
 }
 
 export interface Author {

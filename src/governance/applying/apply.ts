@@ -34,7 +34,7 @@ export const prepareChange =
       email,
       ip: null,
       ...(approver.requestId === undefined ? {} : { requestId: approver.requestId }),
-      second: { requested_by: requester, approved_by: approver.userId, approval_id: id },
+      cause: { requested_by: requester, approved_by: approver.userId, approval_id: id },
     }
     const names = change.groups.map(({ name }) => name)
     // Before the change is validated again, because a group that is gone is an error there.
@@ -45,6 +45,7 @@ export const prepareChange =
     )
     if (prepared === null || baseOf(prepared.before, prepared.reliesOn?.() ?? []) !== change.base)
       return changedMeanwhile
+    if (prepared.managed != null) return fromFilesMeanwhile
     const why = await prepared.whyLooser(usualTerms(context), () => Promise.resolve(new Set()))
     if (why.some((reason) => !change.why.includes(reason))) return looserMeanwhile
     const over = (await prepared.over?.()) ?? null
@@ -53,6 +54,7 @@ export const prepareChange =
   }
 
 const changedMeanwhile = { because: 'what it would change was changed meanwhile' }
+const fromFilesMeanwhile = { because: 'what it would change comes from files now' }
 const looserMeanwhile = { because: 'with what was changed meanwhile, it would do more than its reasons say' }
 
 type Operation = (typeof operations)[string]

@@ -18,6 +18,8 @@ import { preparePolicy, type PolicyRequest } from '../rules/tool-policies.ts'
 import { prepareSettings } from '../rules/settings.ts'
 import { prepareProvider, type ProviderRequest } from '../signin/provider.ts'
 import { prepareScimToken, type ScimTokenRequest } from '../signin/scim.ts'
+import { prepareApply } from '../declared/apply.ts'
+import type { ApplyRequest } from '../declared/declared.ts'
 import { ruleKinds, type AnyBody } from '../rules/rule-kinds.ts'
 import { hasSameConditions, prepareRule, type RuleRequest } from '../rules/rules.ts'
 
@@ -43,6 +45,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   tool_policy: ({ tx, changer }, given) => preparePolicy(tx, changer, given as unknown as PolicyRequest),
   role_override: ({ tx, changer }, given) =>
     prepareOverride(tx, changer, given as unknown as OverrideRequest),
+  apply: ({ tx, changer }, given) => prepareApply(tx, changer, given as unknown as ApplyRequest),
   'group.create': ({ tx, changer }, given) => prepareGroup(tx, changer, given as unknown as NewGroupRequest),
   'group.update': ({ tx, changer }, given) =>
     prepareGroupChange(tx, changer, given as unknown as GroupChange & { id: string }),

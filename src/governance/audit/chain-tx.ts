@@ -41,7 +41,7 @@ export interface ChainReader {
 export class ChainTx implements ChainReader {
   readonly trx: Transaction<Database>
   readonly organizationId: string
-  readonly policy: LoadedPolicy
+  #policy: LoadedPolicy
   readonly now: Date
   /** Approvals and runs that have changed. After the commit, requests that wait for them are woken. */
   readonly touched = new Set<string>()
@@ -83,12 +83,21 @@ export class ChainTx implements ChainReader {
     this.#sign = sign
     this.trx = pipe.db
     this.organizationId = organizationId
-    this.policy = policy
+    this.#policy = policy
     this.now = head.now
     this.base = { seq: head.seq, hash: head.hash }
     this.#position = this.base
     this.#policyVersion = head.policy_version
     this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
+  }
+
+  get policy(): LoadedPolicy {
+    return this.#policy
+  }
+
+  /** Ids of groups by their names, which this transaction has made: its later changes may name them. */
+  makes(groups: readonly (readonly [string, string])[]): void {
+    this.#policy = { ...this.#policy, groups: new Map([...this.#policy.groups, ...groups]) }
   }
 
   /** Includes what this transaction has added so far. */

@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import { groupsCalled } from '../../db/queries/people.ts'
+import type { ManagedBy } from '../../db/schema/policy.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { refuseManaged } from '../access/managed.ts'
 import { runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { announceRequest } from '../approvals/moves.ts'
 import {
@@ -19,7 +21,7 @@ import type { Seal, Sealer } from '../sealing/sealer.ts'
 import {
   baseOf,
   heldChange,
-  objectOf,
+  objectsOf,
   openChange,
   plainJson,
   sealChange,
@@ -41,19 +43,22 @@ const daysToDecide = 7
 
 export type Governing = Acting & { readonly sealer: Sealer }
 
-/** Who asks. With `second`, another person has approved it. */
+/** Who asks. */
 export interface Changer extends Pick<
   Caller,
   'userId' | 'keyId' | 'organizationId' | 'email' | 'ip' | 'requestId'
 > {
-  readonly second?: SecondPerson
+  readonly cause?: Cause
 }
 
 /** In the audit entry of the change. */
-interface SecondPerson {
-  readonly requested_by: string
-  readonly approved_by: string
-  readonly approval_id: string
+export interface Cause {
+  readonly requested_by?: string
+  /** Another person has approved it. */
+  readonly approved_by?: string
+  readonly approval_id?: string
+  /** It is one of the changes that files make together (src/governance/declared). */
+  readonly apply_id?: string
 }
 
 /** What the installation sets. */
@@ -73,6 +78,8 @@ export interface Prepared<R> {
   readonly after: object | null
   /** A credential that comes with the request, which then names its version. Default: none. */
   readonly secret?: string | null
+  /** The file that decides what would change: then nobody changes it here. Default: none. */
+  readonly managed?: ManagedBy | null
   /** Names of groups, or of roles, whose members it is about. Default: none. */
   readonly groups?: readonly string[]
   /** What else decides what it means: another one, and it would mean something else. Default: nothing. */
@@ -103,7 +110,7 @@ interface Changing<R> {
   show?(answer: R | HeldChange): R | HeldChange
 }
 
-/** Throws what `prepare` and `save` throw, `quota_exceeded`, and `conflict` above `mostPendingChanges`. */
+/** Throws what `prepare` and `save` throw, `quota_exceeded`, and `conflict` for what comes from a file and above `mostPendingChanges`. */
 export async function changeAs<R>(
   context: Governing,
   caller: Caller,
@@ -112,6 +119,7 @@ export async function changeAs<R>(
   const seal = await context.sealer.sealing()
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
     const prepared = await prepare(tx, caller, now)
+    refuseManaged(tx.organizationId, prepared.managed ?? null)
     const over = (await prepared.over?.()) ?? null
     if (over !== null) {
       tx.append(exceededEntry(over, action, actorOf(caller)))
@@ -238,7 +246,7 @@ async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<
       sealed === null ? [] : [openChange(sealer, id, sealed)],
     ),
   )
-  return new Set(changes.flatMap(({ request }) => objectOf(request) ?? []))
+  return new Set(changes.flatMap(({ request }) => objectsOf(request)))
 }
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {

@@ -4,11 +4,13 @@ import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { absenceColumn, type Absence } from '../../db/queries/absences.ts'
 import { namersOfGroup, waitingForGroup } from '../../db/queries/people.ts'
 import type { GroupsTable } from '../../db/schema/identity.ts'
+import type { ManagedBy } from '../../db/schema/policy.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { list, quote } from '../../policy/text.ts'
 import { whyLooserMembers, type GroupUse } from '../../policy/strictness-access.ts'
 import type { JsonObject, Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { refuseManaged } from '../access/managed.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -30,6 +32,7 @@ export interface GroupView {
   readonly member_count: number
   readonly created_by: string
   readonly created_at: string
+  readonly managed_by: ManagedBy | null
 }
 
 interface GroupMember {
@@ -137,17 +140,16 @@ export async function prepareGroup(
   }
 }
 
-const doerOf = (changer: Changer): Doer => ({
+export const doerOf = (changer: Changer): Doer => ({
   by: changer.userId,
   actor: actorOf(changer),
-  ...(changer.second === undefined ? {} : { second: changer.second }),
+  ...(changer.cause === undefined ? {} : { cause: changer.cause }),
 })
 
 interface Doer {
   readonly by: string
   readonly actor: Actor
-  /** If another person has approved it. */
-  readonly second?: NonNullable<Changer['second']>
+  readonly cause?: NonNullable<Changer['cause']>
 }
 
 /** Throws `conflict` for a taken name, and `validation_error` above a limit. */
@@ -171,7 +173,7 @@ export async function requireNew(tx: ChainTx, name: string, members: readonly st
 export async function insertGroup(
   tx: ChainTx,
   group: GroupName & { readonly description: string; readonly members: readonly string[] },
-  { by, actor, second }: Doer,
+  { by, actor, cause }: Doer,
 ): Promise<void> {
   const { id, name, description, members } = group
   await tx.trx
@@ -187,7 +189,7 @@ export async function insertGroup(
     .execute()
   if (members.length > 0) await insertMembers(tx, by, id, members)
   const after = { name, description, members: [...members] }
-  appendGroupEvent(tx, actor, 'created', { group_id: id, name, after, ...second })
+  appendGroupEvent(tx, actor, 'created', { group_id: id, name, after, ...cause })
 }
 
 export interface GroupChange {
@@ -214,7 +216,7 @@ export async function prepareGroupChange(
   request: GroupChange & { readonly id: string },
 ): Promise<Prepared<GroupView>> {
   const { id, ...change } = request
-  const { name, description } = await groupIn(tx, id)
+  const { name, description, managed_by: managed } = await groupIn(tx, id)
   const after = { name: change.name ?? name, description: change.description ?? description }
   const isRenamed = after.name !== name
   if (isRenamed) await requireRename(tx, name, after.name)
@@ -223,6 +225,7 @@ export async function prepareGroupChange(
     title: `Change the group ${quote(name)}`,
     before: { name, description },
     after,
+    managed,
     groups: [name],
     whyLooser: async () =>
       isRenamed
@@ -251,28 +254,35 @@ export async function updateGroup(
   tx: ChainTx,
   id: string,
   change: GroupChange,
-  { actor, second }: Pick<Doer, 'actor' | 'second'>,
+  { actor, cause }: Pick<Doer, 'actor' | 'cause'>,
 ): Promise<void> {
   const { name, description } = await groupIn(tx, id)
   const before = { name, description }
   const after = { name: change.name ?? name, description: change.description ?? description }
   await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
-  appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after, ...second })
+  appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after, ...cause })
+}
+
+/** Throws `not_found`, and `conflict` if a rule names it or it comes from a file. */
+export async function deleteGroup(context: Acting, caller: Caller, id: string): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    refuseManaged(tx.organizationId, (await groupIn(tx, id)).managed_by)
+    await dropGroup(tx, id, { actor: actorOf(caller) })
+  })
 }
 
 /** Throws `not_found`, and `conflict` if a rule names it. */
-export async function deleteGroup(context: Acting, caller: Caller, id: string): Promise<void> {
-  await runAs(context, caller, 'org.change', (tx) => dropGroup(tx, id, actorOf(caller)))
-}
-
-/** As `deleteGroup`. */
-export async function dropGroup(tx: ChainTx, id: string, actor: Actor): Promise<void> {
+export async function dropGroup(
+  tx: ChainTx,
+  id: string,
+  { actor, cause }: Pick<Doer, 'actor' | 'cause'>,
+): Promise<void> {
   const { name, description } = await groupIn(tx, id)
   await refuseNamed(tx, name)
   const { members } = await readGroup(tx.trx, tx.organizationId, id)
   await tx.trx.deleteFrom('groups').where('id', '=', id).execute()
   const before = { name, description, members: members.map(({ user_id }) => user_id) }
-  appendGroupEvent(tx, actor, 'deleted', { group_id: id, name, before })
+  appendGroupEvent(tx, actor, 'deleted', { group_id: id, name, before, ...cause })
 }
 
 interface Membership {
@@ -316,7 +326,7 @@ export async function prepareMembership(
   changer: Changer,
   { group: id, user, is_in: isIn }: MembershipRequest,
 ): Promise<Prepared<GroupDetail>> {
-  const { name } = await groupIn(tx, id)
+  const { name, managed_by: managed } = await groupIn(tx, id)
   const userId = await personNamed(tx, user)
   const { members } = await readGroup(tx.trx, tx.organizationId, id)
   const wasIn = members.some(({ user_id }) => user_id === userId)
@@ -336,13 +346,14 @@ export async function prepareMembership(
       : `Take ${quote(address)} out of the group ${quote(name)}`,
     before: side(wasIn),
     after: side(isIn),
+    managed,
     whyLooser: async () => whyMember(await tx.send(namersOfGroup(tx.organizationId, name))),
     whyForNow: async () => whyMember(await tx.send(waitingForGroup(tx.organizationId, id))),
     async save() {
       const group = { id, name }
       const doer = doerOf(changer)
       if (isIn && !wasIn) await putIntoGroup(tx, group, userId, doer)
-      if (!isIn) await takeOutOfGroup(tx, group, userId, doer.actor, doer.second)
+      if (!isIn) await takeOutOfGroup(tx, group, userId, doer.actor, doer.cause)
       return readGroup(tx.trx, tx.organizationId, id)
     },
   }
@@ -353,10 +364,10 @@ export async function putIntoGroup(
   tx: ChainTx,
   { id, name }: GroupName,
   userId: string,
-  { by, actor, second }: Doer,
+  { by, actor, cause }: Doer,
 ): Promise<void> {
   await insertMembers(tx, by, id, [userId])
-  appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId, ...second })
+  appendGroupEvent(tx, actor, 'member_added', { group_id: id, name, member_id: userId, ...cause })
 }
 
 /** false if the person is not in the group. */
@@ -365,7 +376,7 @@ export async function takeOutOfGroup(
   { id, name }: GroupName,
   userId: string,
   actor: Actor,
-  second?: Doer['second'],
+  cause?: Doer['cause'],
 ): Promise<boolean> {
   const { numDeletedRows } = await tx.trx
     .deleteFrom('group_members')
@@ -373,7 +384,7 @@ export async function takeOutOfGroup(
     .where('user_id', '=', userId)
     .executeTakeFirst()
   if (numDeletedRows === 0n) return false
-  appendGroupEvent(tx, actor, 'member_removed', { group_id: id, name, member_id: userId, ...second })
+  appendGroupEvent(tx, actor, 'member_removed', { group_id: id, name, member_id: userId, ...cause })
   return true
 }
 
@@ -498,4 +509,5 @@ const groupView = (row: Selectable<GroupsTable> & { readonly member_count: numbe
   member_count: row.member_count,
   created_by: row.created_by,
   created_at: row.created_at.toISOString(),
+  managed_by: row.managed_by,
 })

@@ -103,14 +103,44 @@ export async function looserExample(
   if (whyLooserRule(changeOf(from, id, before, after), terms).length === 0) return null
   const rest = from.map((rule) => (rule.id !== id ? [rule] : after === null ? [] : [{ ...after, id }])).flat()
   const to = before === null && after !== null ? [...from, { ...after, id }] : rest
-  return search(policy, { from, to }, terms)
+  let example: LooserExample | null = null
+  await search(policy, { from, to }, mostWork, (change) => {
+    if (isDecidedAsStrictly(change.to, change.from, terms)) return false
+    example = exampleOf(change, terms.threshold)
+    return true
+  })
+  return example
 }
 
+interface Sets {
+  readonly from: readonly StoredRule[]
+  readonly to: readonly StoredRule[]
+}
+
+/** By the id of a rule of `ids` that decides it now or then: a call that would be decided otherwise. */
+export async function decidedOtherwise(
+  policy: LoadedPolicy,
+  sets: Sets,
+  ids: ReadonlySet<string>,
+  most: number,
+): Promise<ReadonlyMap<string, LooserExample>> {
+  const examples = new Map<string, LooserExample>()
+  await search(policy, sets, most, (change) => {
+    for (const id of [change.from.ruleId, change.to.ruleId])
+      if (id !== null && ids.has(id) && !examples.has(id))
+        examples.set(id, exampleOf(change, policy.settings.approval_threshold))
+    return examples.size === ids.size
+  })
+  return examples
+}
+
+/** Until `see` says that it has seen enough, or so many milliseconds have been worked. */
 async function search(
   { settings }: LoadedPolicy,
-  { from, to }: { readonly from: readonly StoredRule[]; readonly to: readonly StoredRule[] },
-  terms: Terms,
-): Promise<LooserExample | null> {
+  { from, to }: Sets,
+  most: number,
+  see: (change: Change) => boolean,
+): Promise<void> {
   const sets = {
     from,
     to,
@@ -122,19 +152,21 @@ async function search(
   const found = new Map<string, Change>()
   let [worked, began] = [0, performance.now()]
   for (const _ of findChanges(sets, found)) {
-    for (const change of found.values())
-      if (!isDecidedAsStrictly(change.to, change.from, terms))
-        return { call: change.example, ...viewOf(change.from, change.to, terms.threshold) }
+    for (const change of found.values()) if (see(change)) return
     found.clear()
     const now = performance.now()
     if (now - began < slice) continue
     worked += now - began
-    if (worked > mostWork) return null
+    if (worked > most) return
     await nextTurn()
     began = performance.now()
   }
-  return null
 }
+
+const exampleOf = ({ from, to, example }: Change, threshold: number): LooserExample => ({
+  call: example,
+  ...viewOf(from, to, threshold),
+})
 
 function viewOf(before: Decided, after: Decided, threshold: number) {
   const words = ({ verdict, seats }: Decided): string | null =>

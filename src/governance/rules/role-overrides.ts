@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import type { RolePolicyOverridesTable } from '../../db/schema/policy.ts'
+import type { ManagedBy, RolePolicyOverridesTable } from '../../db/schema/policy.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
@@ -30,6 +30,7 @@ export interface RoleOverrideView extends RoleOverrideInput {
   readonly members: number
   readonly created_by: string
   readonly created_at: string
+  readonly managed_by: ManagedBy | null
 }
 
 const overridesIn = (db: Db, organizationId: string) =>
@@ -111,6 +112,7 @@ export async function prepareOverride(
     title: `${allowed === null ? 'Delete' : 'Create'} the override of ${quote(tool_name)} for ${quote(role)}`,
     before: before === undefined ? null : { allowed: before.allowed },
     after: allowed === null ? null : { allowed },
+    managed: before?.managed_by ?? null,
     over: () =>
       Promise.resolve(allowed === null ? null : storageOver(tx, Buffer.byteLength(JSON.stringify(request)))),
     groups: [role],
@@ -159,7 +161,7 @@ function auditOverride(
     eventType: `role_override.${verb}`,
     action: verb.slice(0, -1),
     actor: actorOf(changer),
-    metadata: { tool_name, role, allowed, ...changer.second },
+    metadata: { tool_name, role, allowed, ...changer.cause },
   })
 }
 
@@ -172,4 +174,5 @@ const overrideView = (
   members: row.members,
   created_by: row.created_by,
   created_at: row.created_at.toISOString(),
+  managed_by: row.managed_by,
 })

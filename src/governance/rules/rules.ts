@@ -1,10 +1,10 @@
 import type { Selectable } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import type { RulesTable } from '../../db/schema/policy.ts'
+import type { ManagedBy, RulesTable } from '../../db/schema/policy.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound, errorAt } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, type Caller } from '../access/identity.ts'
+import type { Caller } from '../access/identity.ts'
 import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
 import { isHeld, plainJson, type HeldChange } from '../approvals/change.ts'
 import type { Reading } from '../context.ts'
@@ -12,14 +12,15 @@ import { hashOf } from '../../shared/canonical-json.ts'
 import { quote } from '../../policy/text.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { owned } from '../page.ts'
-import { refuseManyLabels, refuseLargeRules } from './size-limit.ts'
+import { refuseManyLabels } from './size-limit.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
 import { rulesOver, storageOver } from '../limits/storage.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch, type RuleBody } from '../../policy/rule.ts'
 import { labelRulesBehind } from '../../policy/strictness.ts'
 import { looserExample, otherLabelRules, whyLooser } from './looser.ts'
-import { bodyToRestore, keepVersion } from './versions.ts'
+import { bodyToRestore } from './versions.ts'
+import { writeRules } from './write-rules.ts'
 
 export type RuleView = AnyBody & {
   readonly id: string
@@ -27,6 +28,7 @@ export type RuleView = AnyBody & {
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
+  readonly managed_by: ManagedBy | null
 }
 
 /** What a request asks for. `body` is null for a deletion. */
@@ -156,7 +158,7 @@ async function change(
         ? await looserExample(context, caller.organizationId, id, probable as RuleBody | null)
         : null,
     async prepare(tx, changer) {
-      const before = await bodyUnderLock(tx, kind, id)
+      const before = (await rowUnderLock(tx, kind, id))?.body ?? null
       if (before === null && given.mustExist === true) throw notFound(ruleKinds[kind].word, id)
       const after = typeof body === 'function' ? body(before as AnyBody) : body
       return prepareRule(tx, changer, { ...asked, body: after })
@@ -173,7 +175,7 @@ export async function prepareRule(
   changer: Changer,
   { kind, id, body: after, restored_from: restoredFrom }: RuleRequest,
 ): Promise<Prepared<RuleView>> {
-  const before = await bodyUnderLock(tx, kind, id)
+  const { body: before, managed } = (await rowUnderLock(tx, kind, id)) ?? { body: null, managed: null }
   const body = after ?? before
   if (body === null) throw notFound(ruleKinds[kind].word, id)
   if (after !== null) {
@@ -193,6 +195,7 @@ export async function prepareRule(
     title: `${verb} the ${ruleKinds[kind].word} ${quote(body.name)}`,
     before,
     after,
+    managed,
     async over() {
       if (after === null) return null
       if (before === null)
@@ -205,41 +208,13 @@ export async function prepareRule(
     whyLooser: (terms, waiting) => whyLooser(tx.policy, { kind, id, before, after }, terms, waiting),
     async save() {
       const view = after === null ? await viewOf(tx, kind, id) : null
-      await write(tx, changer, { kind, id, before, after })
-      if (after !== null) await refuseLargeRules(tx, before, after)
-      await recordChange(tx, changer, kind, {
-        id,
-        before,
-        body: after,
-        ...(restoredFrom === undefined ? {} : { restoredFrom }),
-      })
+      const { restored_from: restored } = given
+      await writeRules(tx, changer, kind, [
+        { id, before, after, ...(restored === undefined ? {} : { restoredFrom: restored }) },
+      ])
       return view ?? viewOf(tx, kind, id)
     },
   }
-}
-
-interface BodyChange extends Pick<RuleRequest, 'kind' | 'id'> {
-  readonly before: AnyBody | null
-  readonly after: AnyBody | null
-}
-
-async function write(
-  tx: ChainTx,
-  { userId }: Changer,
-  { kind, id, before, after }: BodyChange,
-): Promise<void> {
-  const { table } = ruleKinds[kind]
-  if (after === null) {
-    await tx.trx.deleteFrom(table).where('id', '=', id).execute()
-    return
-  }
-  const saved = { name: after.name, body: JSON.stringify(after), updated_at: tx.now }
-  if (before !== null) await tx.trx.updateTable(table).set(saved).where('id', '=', id).execute()
-  else
-    await tx.trx
-      .insertInto(table)
-      .values({ id, organization_id: tx.organizationId, ...saved, created_by: userId, created_at: tx.now })
-      .execute()
 }
 
 const viewOf = async (tx: ChainTx, kind: RuleKindName, id: string): Promise<RuleView> =>
@@ -253,15 +228,6 @@ const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...
 interface SavedRule {
   readonly id: string
   readonly body: AnyBody
-}
-
-interface ChangedRule {
-  readonly id: string
-  /** null for a new rule. */
-  readonly before: AnyBody | null
-  /** null for a deleted one. */
-  readonly body: AnyBody | null
-  readonly restoredFrom?: number
 }
 
 /** Changes of an organization's rules run one after another, so no other one can take the name after this check. */
@@ -295,7 +261,7 @@ function refuseUnknownGroups({ policy, organizationId }: ChainTx, body: AnyBody)
 }
 
 /** Each with its path. */
-function groupsNamed(body: AnyBody): (readonly [string, string])[] {
+export function groupsNamed(body: AnyBody): (readonly [string, string])[] {
   if (!('verdict' in body)) return []
   const { approver, approvers = [], escalate = [] } = body
   return [
@@ -312,43 +278,15 @@ function groupsNamed(body: AnyBody): (readonly [string, string])[] {
 const groupsOfRule = (body: AnyBody | null): string[] =>
   body === null ? [] : groupsNamed(body).map(([, group]) => group)
 
-/** Keeps the version, and appends the audit entry. */
-async function recordChange(
-  tx: ChainTx,
-  changer: Changer,
-  kind: RuleKindName,
-  rule: ChangedRule,
-): Promise<void> {
-  const { id, before, body: after } = rule
-  const body = (after ?? before) as AnyBody
-  const { noun } = ruleKinds[kind]
-  const verb = after === null ? 'deleted' : before === null ? 'created' : 'updated'
-  tx.policyChanged()
-  const kept = await keepVersion(tx, changer, { kind, id }, { ...rule, after })
-  tx.append({
-    eventType: `${noun}.${verb}`,
-    action: verb.slice(0, -1),
-    actor: actorOf(changer),
-    metadata: {
-      [`${noun}_id`]: id,
-      name: body.name,
-      rule_status: body.status,
-      ...('verdict' in body ? { verdict: body.verdict } : {}),
-      ...kept,
-      ...changer.second,
-    },
-  })
-}
-
-async function bodyUnderLock(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody | null> {
+async function rowUnderLock(tx: ChainTx, kind: RuleKindName, id: string) {
   const row = await tx.trx
     .selectFrom(ruleKinds[kind].table)
-    .select('body')
+    .select(['body', 'managed_by'])
     .where('organization_id', '=', tx.organizationId)
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst()
-  return row === undefined ? null : (row.body as unknown as AnyBody)
+  return row === undefined ? null : { body: row.body as unknown as AnyBody, managed: row.managed_by }
 }
 
 function ruleView(row: Selectable<RulesTable>): RuleView {
@@ -359,6 +297,7 @@ function ruleView(row: Selectable<RulesTable>): RuleView {
     created_by: row.created_by,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
+    managed_by: row.managed_by,
   }
 }
 

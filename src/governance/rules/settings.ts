@@ -31,11 +31,20 @@ export async function changeGovernance(
   return changeAs(context, caller, {
     action: 'update',
     async prepare(tx, changer, now) {
-      const { before, after } = await changed(tx, named)
-      if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
+      await refuseLockOut(tx, named, now)
       return prepareSettings(tx, changer, named)
     },
   })
+}
+
+/** Throws `conflict` if `require_mfa` would lock out the caller. */
+export async function refuseLockOut(
+  tx: ChainTx,
+  named: object,
+  now: () => Promise<PresentCaller>,
+): Promise<void> {
+  const { before, after } = await changed(tx, named)
+  if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
 }
 
 /** The requester of an approved change had a second factor when they asked for `require_mfa`. */
@@ -44,7 +53,7 @@ export async function prepareSettings(
   changer: Changer,
   named: object,
 ): Promise<Prepared<GovernanceSettings>> {
-  const { before, after, merged } = await changed(tx, named)
+  const { before, after, merged, managed } = await changed(tx, named)
   const changes = changesOf(before, after)
   const names = Object.keys(changes)
   if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
@@ -56,6 +65,7 @@ export async function prepareSettings(
     title: `Change ${list(names.map(quote), 'and', 3)}`,
     before: side(before),
     after: side(after),
+    managed,
     async over() {
       const more = grownEntry(JSON.stringify(changes).length)
       return Promise.resolve(more === 0 ? null : storageOver(tx, more))
@@ -73,7 +83,7 @@ export async function prepareSettings(
         eventType: 'governance.updated',
         action: 'update',
         actor: actorOf(changer),
-        metadata: { changes, ...changer.second },
+        metadata: { changes, ...changer.cause },
       })
       return after
     },
@@ -81,14 +91,14 @@ export async function prepareSettings(
 }
 
 async function changed(tx: ChainTx, named: object) {
-  const { settings: stored } = await tx.trx
+  const { settings: stored, managed_by: managed } = await tx.trx
     .selectFrom('organizations')
-    .select('settings')
+    .select(['settings', 'managed_by'])
     .where('id', '=', tx.organizationId)
     .forUpdate()
     .executeTakeFirstOrThrow()
   const merged = { ...stored, ...named }
-  return { before: readSettings(stored), after: readSettings(merged), merged }
+  return { before: readSettings(stored), after: readSettings(merged), merged, managed }
 }
 
 async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: PresentCaller): Promise<void> {

@@ -13,11 +13,17 @@ export const mostRuleBytes = 4 * 1024 ** 2
 /** In conditions, labels and tools. */
 export const mostRuleValues = 50_000
 
+interface BodyChange {
+  readonly before: AnyBody | null
+  readonly after: AnyBody | null
+}
+
 /** After the write, under the lock: the error undoes it. Above the limit, a rule can still become smaller. */
-export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body: AnyBody): Promise<void> {
+export async function refuseLargeRules(tx: ChainTx, changes: readonly BodyChange[]): Promise<void> {
+  if (changes.every(({ after }) => after === null)) return
   const [row] = await tx.send(measureRules(tx.organizationId))
   const over = overOf(row as { bytes: number; values: number })
-  if (over === null || (before !== null && isNoMore(before, body))) return
+  if (over === null || changes.every(isNoMore)) return
   throw errorAt(
     'validation_error',
     '',
@@ -44,7 +50,8 @@ function overOf({ bytes, values }: { bytes: number; values: number }): string | 
 }
 
 /** No larger, and as active as before or `inactive`. */
-function isNoMore(before: AnyBody, body: AnyBody): boolean {
+function isNoMore({ before, after: body }: BodyChange): boolean {
+  if (before === null || body === null) return body === null
   const isAsActive = body.status === before.status || body.status === 'inactive'
   return isAsActive && sizeOf(body) <= sizeOf(before) && valuesOf(body) <= valuesOf(before)
 }

@@ -1,4 +1,5 @@
 import { type Selectable, sql, type SelectQueryBuilder } from 'kysely'
+import type { ManagedBy } from '../../db/schema/policy.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
 import type { Restrictions } from '../../policy/tool-limits.ts'
@@ -15,7 +16,7 @@ import { quote } from '../../policy/text.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { refuseLimitedBlock, refuseLimits } from './tool-policy-limits.ts'
-import { bodyToRestore, keepVersion } from './versions.ts'
+import { bodyToRestore, keepVersions } from './versions.ts'
 
 type Row = Selectable<ToolPoliciesTable>
 
@@ -43,6 +44,7 @@ export interface ToolPolicyView {
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
+  readonly managed_by: ManagedBy | null
 }
 
 export const listToolPolicies = (
@@ -143,6 +145,7 @@ export async function preparePolicy(
     title: `${verb} the tool policy of ${quote(tool)}${whose}`,
     before,
     after: body,
+    managed: row?.managed_by ?? null,
     async over() {
       if (body === null) return null
       if (row === undefined)
@@ -324,11 +327,9 @@ async function saved(
   const verb = row === null ? 'deleted' : before === null ? 'created' : 'updated'
   const view = toolPolicyView(row ?? before)
   tx.policyChanged()
-  const kept = await keepVersion(tx, changer, policyVersions(view.tool_name, view.role ?? undefined), {
-    before: bodyOf(before),
-    after: bodyOf(row),
-    restoredFrom,
-  })
+  const object = policyVersions(view.tool_name, view.role ?? undefined)
+  const change = { object, before: bodyOf(before), after: bodyOf(row), restoredFrom }
+  const [kept] = await keepVersions(tx, changer, [change])
   tx.append({
     eventType: `tool_policy.${verb}`,
     action: verb.slice(0, -1),
@@ -338,7 +339,7 @@ async function saved(
       role: view.role,
       allowed: view.allowed,
       ...kept,
-      ...changer.second,
+      ...changer.cause,
     },
   })
   return view
@@ -358,6 +359,7 @@ function toolPolicyView(row: Row): ToolPolicyView {
     created_by: row.created_by,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
+    managed_by: row.managed_by,
   }
 }
 

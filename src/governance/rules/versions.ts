@@ -53,34 +53,48 @@ export interface Change {
   readonly restoredFrom?: number | null
 }
 
+export interface VersionedChange extends Change {
+  readonly object: Versioned
+}
+
 /**
- * Keeps the version of a change, and returns what the audit entry says of it: the bodies before and after, or only their
- * hashes if they are too long for an entry.
+ * Keeps the version of each change, and returns what the audit entry says of it: the bodies before and after, or only
+ * their hashes if they are too long for an entry.
  */
-export async function keepVersion(
+export async function keepVersions(
   tx: ChainTx,
-  { userId, second }: Pick<Changer, 'userId' | 'second'>,
-  object: Versioned,
-  change: Change,
+  changer: Pick<Changer, 'userId' | 'cause'>,
+  changes: readonly VersionedChange[],
+) {
+  const kept = await Promise.all(changes.map((change) => keepVersion(tx, changer, change)))
+  if (changes.some(({ after }) => after === null))
+    void tx.send(forgetDeletedObjects(tx.organizationId, mostDeletedObjects))
+  return kept
+}
+
+async function keepVersion(
+  tx: ChainTx,
+  { userId, cause }: Pick<Changer, 'userId' | 'cause'>,
+  { object, ...change }: VersionedChange,
 ) {
   const { restoredFrom = null } = change
   const [before, after] = [plainJson(change.before), plainJson(change.after)]
   const key = { organization_id: tx.organizationId, kind: object.kind, object_id: object.id }
-  const [row] = await tx.send(
+  const inserting = tx.send(
     insertVersion({
       ...key,
       change: after === null ? 'deleted' : before === null ? 'created' : 'updated',
       body: after === null ? null : JSON.stringify(after),
       restored_from: restoredFrom,
       created_by: userId,
-      approved_by: second?.approved_by ?? null,
+      approved_by: cause?.approved_by ?? null,
       created_at: tx.now,
     }),
   )
   // Over the limit, a large body takes the place of older ones.
   const mayGrow = storageOver(tx) === null || grownEntry(JSON.stringify(after).length) === 0
   void tx.send(deleteOldVersions(key, { most: mostVersions, mostBytes: mostRuleBytes, mayGrow }))
-  if (after === null) void tx.send(forgetDeletedObjects(tx.organizationId, mostDeletedObjects))
+  const [row] = await inserting
   const { version } = row as { readonly version: number }
   const fits = grownEntry(JSON.stringify([before, after]).length) === 0
   return {

@@ -254,7 +254,7 @@ export async function prepareProvider(
           ...(before === null ? {} : { before: { ...before } }),
           after: { ...after },
           ended_sessions: ended,
-          ...changer.second,
+          ...changer.cause,
         },
       })
       return (await readProvider(tx.trx, tx.organizationId)) as ProviderView

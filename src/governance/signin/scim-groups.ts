@@ -167,7 +167,7 @@ export async function removeScimGroup(
 ): Promise<void> {
   await asDirectory(context, directory, async (tx) => {
     await readScimGroup(tx.trx, tx.organizationId, id, false)
-    await dropGroup(tx, id, actor)
+    await dropGroup(tx, id, { actor })
   })
 }
 

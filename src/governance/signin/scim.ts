@@ -168,7 +168,7 @@ function appendTokenEvent(
     eventType: `scim_token.${verb}`,
     action: verb,
     actor: actorOf(changer),
-    metadata: { token_id: id, name, ...changer.second },
+    metadata: { token_id: id, name, ...changer.cause },
   })
 }
 

@@ -5,6 +5,7 @@ import { getTool } from '../../tools/index.ts'
 import type { Context, Changing } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { newId } from '../../contract/ids.ts'
+import type { ManagedBy } from '../../db/schema/policy.ts'
 import type { WorkflowsTable } from '../../db/schema/workflows.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -16,6 +17,7 @@ import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { growAs } from '../limits/storage.ts'
+import { refuseManaged } from '../access/managed.ts'
 import { requireRole, runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { authorsOf, originOf, type Origin } from '../runs/values/authors.ts'
 
@@ -32,6 +34,7 @@ export interface WorkflowSummary {
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
+  readonly managed_by: ManagedBy | null
 }
 export interface WorkflowView extends WorkflowSummary {
   readonly definition: WorkflowDefinition
@@ -80,16 +83,26 @@ export async function createWorkflow(
   })
 }
 
-const withPeople = (definition: WorkflowDefinition, { readers, run_by }: People): WorkflowDefinition => ({
+/** With the readers that stand beside it. */
+export const withPeople = (
+  definition: WorkflowDefinition,
+  { readers, run_by }: People,
+): WorkflowDefinition => ({
   ...definition,
   ...(readers === undefined ? {} : { readers }),
   ...(run_by === undefined ? {} : { run_by }),
 })
 
+/** With the role that was read under the lock. */
+export type Saver = Pick<Caller, 'userId' | 'keyId' | 'ip' | 'requestId' | 'role'> & {
+  /** In the entries. */
+  readonly cause?: AuditMetadata<'workflow.deleted'>
+}
+
 /** `from` is the template's version that it is made of, and `message` names it. */
 export async function insertWorkflow(
   tx: ChainTx,
-  caller: Caller,
+  caller: Saver,
   id: string,
   input: WorkflowInput,
   {
@@ -100,7 +113,7 @@ export async function insertWorkflow(
 ): Promise<WorkflowView> {
   const row = {
     id,
-    organization_id: caller.organizationId,
+    organization_id: tx.organizationId,
     name: input.name,
     slug: input.slug ?? null,
     description: input.description,
@@ -116,7 +129,7 @@ export async function insertWorkflow(
   await tx.trx.insertInto('workflows').values(row).execute()
   await deploy(tx, caller, { id, version: 1, definition: input.definition, message, origin: from })
   if (row.protected) appendWorkflowEvent(tx, caller, id, 'update', { protected: true })
-  return { ...summaryOf(row), definition: input.definition }
+  return { ...summaryOf({ ...row, managed_by: null }), definition: input.definition }
 }
 
 export async function listWorkflows(
@@ -165,37 +178,49 @@ export async function changeWorkflow(
       const row = await lockWorkflow(tx, id)
       const present = await now()
       requireChangeable(row, present, change.protected)
-      const definition = await definitionAfter(tx, row, change)
+      const { definition, ...summary } = await saveChange(tx, present, row, change)
       const given = change.definition ?? definition
       const warnings = given === null ? {} : warningsOf(context, tx, caller, given)
-      if (definition === null && isSame(row, change)) return { ...summaryOf(row), ...warnings, definition }
-      const version = definition === null ? row.current_version : row.current_version + 1
-      const changed = {
-        name: change.name ?? row.name,
-        slug: change.slug === undefined ? row.slug : change.slug,
-        description: change.description ?? row.description,
-        protected: change.protected ?? row.protected,
-        current_version: version,
-        updated_at: tx.now,
-      }
-      if (changed.slug !== row.slug) await requireFreeSlug(tx, id, changed.slug)
-      await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
-      if (definition !== null)
-        await deploy(tx, present, {
-          id,
-          version,
-          definition,
-          message: change.message ?? '',
-          origin: await originOf(tx.trx, id, { current: row.current_version, definition }),
-        })
-      const protection = changed.protected === row.protected ? {} : { protected: changed.protected }
-      if (definition === null || changed.protected !== row.protected)
-        appendWorkflowEvent(tx, caller, id, 'update', protection)
-      return { ...summaryOf({ ...row, ...changed }), ...warnings, definition }
+      return { ...summary, ...warnings, definition }
     },
   })
   // As of this change, even if another one has been saved meanwhile.
   return { ...saved, definition: saved.definition ?? (await readDefinition(context.db, id, saved.version)) }
+}
+
+/** The caller has checked the rights. `definition` is null without a new version. */
+export async function saveChange(
+  tx: ChainTx,
+  caller: Saver,
+  row: Selectable<WorkflowsTable>,
+  change: WorkflowChange,
+): Promise<WorkflowSummary & { readonly definition: WorkflowDefinition | null }> {
+  const { id } = row
+  const definition = await definitionAfter(tx, row, change)
+  if (definition === null && isSame(row, change)) return { ...summaryOf(row), definition }
+  const version = definition === null ? row.current_version : row.current_version + 1
+  const changed = {
+    name: change.name ?? row.name,
+    slug: change.slug === undefined ? row.slug : change.slug,
+    description: change.description ?? row.description,
+    protected: change.protected ?? row.protected,
+    current_version: version,
+    updated_at: tx.now,
+  }
+  if (changed.slug !== row.slug) await requireFreeSlug(tx, id, changed.slug)
+  await tx.trx.updateTable('workflows').set(changed).where('id', '=', id).execute()
+  if (definition !== null)
+    await deploy(tx, caller, {
+      id,
+      version,
+      definition,
+      message: change.message ?? '',
+      origin: await originOf(tx.trx, id, { current: row.current_version, definition }),
+    })
+  const protection = changed.protected === row.protected ? {} : { protected: changed.protected }
+  if (definition === null || changed.protected !== row.protected)
+    appendWorkflowEvent(tx, caller, id, 'update', protection)
+  return { ...summaryOf({ ...row, ...changed }), definition }
 }
 
 /** Null without a new version. */
@@ -212,7 +237,7 @@ async function definitionAfter(
 }
 
 /** A version never changes, so it needs no lock. */
-async function readDefinition(db: Db, id: string, version: number): Promise<WorkflowDefinition> {
+export async function readDefinition(db: Db, id: string, version: number): Promise<WorkflowDefinition> {
   const row = await db
     .selectFrom('workflow_versions')
     .select('definition')
@@ -264,11 +289,17 @@ const groupsAsked = (asked: WorkflowDefinition['steps'][number]['ask']): (readon
 /** Runs in progress go on with their frozen version. Throws `conflict` for a template that is not archived. */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
-    requireChangeable(await lockWorkflow(tx, id), await now())
-    await requireNoTemplate(tx, id)
-    await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()
-    appendWorkflowEvent(tx, caller, id, 'delete')
+    const present = await now()
+    requireChangeable(await lockWorkflow(tx, id), present)
+    await dropWorkflow(tx, present, id)
   })
+}
+
+/** The caller has checked the rights. Throws as `deleteWorkflow` does. */
+export async function dropWorkflow(tx: ChainTx, caller: Saver, id: string): Promise<void> {
+  await requireNoTemplate(tx, id)
+  await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()
+  appendWorkflowEvent(tx, caller, id, 'delete')
 }
 
 const isSame = (row: Selectable<WorkflowsTable>, change: WorkflowChange): boolean =>
@@ -299,10 +330,20 @@ async function requireFreeSlug(
     )
 }
 
-/** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
+/** Throws as `requireRights` does, and `conflict` for a workflow that comes from a file. */
 export function requireChangeable(
   workflow: Selectable<WorkflowsTable>,
-  { role }: PresentCaller,
+  caller: PresentCaller,
+  isProtected?: boolean,
+): void {
+  requireRights(workflow, caller, isProtected)
+  refuseManaged(workflow.organization_id, workflow.managed_by)
+}
+
+/** Throws `insufficient_role`: only admins change a protected workflow, only an owner its protection. */
+export function requireRights(
+  workflow: Pick<Selectable<WorkflowsTable>, 'protected'>,
+  { role }: Pick<Caller, 'role'>,
   isProtected = workflow.protected,
 ): void {
   if (isProtected !== workflow.protected) requireRole(role, 'owner')
@@ -325,7 +366,7 @@ export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<
 /** The caller's role is the one that was read under the lock. Throws `validation_error` for readers that do not exist. */
 export async function deploy(
   tx: ChainTx,
-  caller: Caller,
+  caller: Saver,
   version: {
     id: string
     version: number
@@ -391,7 +432,7 @@ const workflowEvents = {
 
 function appendWorkflowEvent(
   tx: ChainTx,
-  caller: Caller,
+  caller: Saver,
   workflowId: string,
   action: keyof typeof workflowEvents,
   metadata: AuditMetadata<'workflow.deployed' | 'workflow.updated'> = {},
@@ -401,7 +442,7 @@ function appendWorkflowEvent(
     action,
     actor: actorOf(caller),
     workflowId,
-    metadata,
+    metadata: { ...metadata, ...caller.cause },
   })
 }
 
@@ -417,5 +458,6 @@ function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
     created_by: row.created_by,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
+    managed_by: row.managed_by,
   }
 }

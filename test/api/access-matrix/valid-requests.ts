@@ -356,6 +356,10 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     restore: (world) => world.thaw(),
   },
   'POST /organizations/{id}/unfreeze': sends(200, () => ({ reason: 'r' })),
+  // Without objects: each kind has its own scope.
+  'POST /organizations/{id}/apply': sends(200, () => ({ objects: [] })),
+  'GET /organizations/{id}/objects': of(200),
+  'POST /organizations/{id}/release': sends(200, () => ({ objects: [] })),
   'GET /organizations/{id}/tool-policies': of(200),
   'POST /organizations/{id}/tool-policies': sends(201, () => ({ tool_name: aToolName(), allowed: false })),
   'PATCH /organizations/{id}/tool-policies/{tool}': aboutTool(200, (world) => world.toolPolicy(), {
@@ -433,6 +437,8 @@ const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'POST /approvals/{id}/approve': ['approval.voted'],
   'POST /authorize': ['agent_call.unreadable', 'approval.requested'],
   'POST /hooks/claude-code': ['agent_call.unreadable', 'approval.requested'],
+  'POST /organizations/{id}/apply': ['organization.applied'],
+  'POST /organizations/{id}/release': ['organization.released'],
   'PATCH /api-keys/{id}': ['api_key.revoked', 'api_key.reactivated'],
   'DELETE /api-keys/{id}': ['api_key.updated'],
   'POST /tools/{name}/connect': ['connection.authorization_begun'],
@@ -442,6 +448,12 @@ const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'POST /organizations/{id}/label-rules/{rule}/versions/{version}/restore': ['label_rule.created'],
   'POST /organizations/{id}/tool-policies/{tool}/versions/{version}/restore': ['tool_policy.created'],
 }
+
+/** The valid request has no objects, so it changes nothing: each kind of objects has its own scope (test/api/declared). */
+export const withoutObjects: ReadonlySet<string> = new Set([
+  'POST /organizations/{id}/apply',
+  'POST /organizations/{id}/release',
+])
 
 export const isRare = (key: GuardedKey, event: AuditEventType): boolean =>
   rarely[key]?.includes(event) === true || (event === 'approval.requested' && mayWait(key))

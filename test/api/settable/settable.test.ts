@@ -92,6 +92,8 @@ const acts: readonly RouteKey[] = [
     'POST /agent-sessions/{id}/revoke',
     'POST /invitations/accept',
   ] as const),
+  // test/api/declared
+  ...(['POST /organizations/{id}/apply', 'POST /organizations/{id}/release'] as const),
   ...(['POST /organizations/{id}/freeze', 'POST /organizations/{id}/unfreeze'] as const),
   ...(['rules/{rule}', 'label-rules/{rule}', 'tool-policies/{tool}'] as const).map(
     (object) => `POST /organizations/{id}/${object}/versions/{version}/restore` as const,
