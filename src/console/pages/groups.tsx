@@ -6,6 +6,7 @@ import { ChangeWaits, waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { groupSizes, lackingGroups, NobodyCan } from '../parts/rule.tsx'
+import { FromFile, ManagedNote, release, released } from '../parts/managed.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
@@ -72,6 +73,7 @@ export async function groupsPage(visit: PersonsVisit, given: Filled = empty): Pr
                   <Words text={group.name} />
                 </a>
                 <ChangeWaits changes={changes.get(group.id)} />
+                <FromFile managed={group.managed_by} />
               </>,
               group.description === '' ? (
                 <span class="quiet">–</span>
@@ -105,6 +107,7 @@ const results: Readonly<Record<string, string>> = {
   remove: 'The person is not in the group any more. Their votes for it no longer count.',
   delete: 'The group is deleted.',
   save: 'The description is saved.',
+  release: released,
 }
 
 const NewGroup = ({ visit, filled }: { visit: PersonsVisit; filled: Filled }) => (
@@ -154,6 +157,7 @@ export async function groupPage(visit: PersonsVisit, given: Filled = empty): Pro
   const group = read.body
   const [rules, changes] = await Promise.all([rulesOf(visit, group.name), waitingChanges(visit)])
   const path = `${groupsPath}/${group.id}`
+  const isChanged = mayChange(visit) && group.managed_by === null
   return {
     status: filled.problem?.status ?? 200,
     title: group.name,
@@ -174,6 +178,12 @@ export async function groupPage(visit: PersonsVisit, given: Filled = empty): Pro
         </header>
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
+        <ManagedNote
+          what="The group"
+          managed={group.managed_by}
+          visit={visit}
+          action={mayChange(visit) ? path : null}
+        />
         <WaitingNote changes={changes.get(group.id)} now={visit.now} />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
@@ -182,13 +192,14 @@ export async function groupPage(visit: PersonsVisit, given: Filled = empty): Pro
           ) : (
             <Table
               label="Members"
-              head={['Person', 'Role', 'In the group since', ...(mayChange(visit) ? [actions] : [])]}
+              head={['Person', 'Role', 'In the group since', ...(isChanged ? [actions] : [])]}
               rows={group.members.map((member) => memberRow(member, group, visit))}
             />
           )}
         </section>
         <Rules rules={rules} />
-        {mayChange(visit) ? <Change visit={visit} path={path} group={group} filled={filled} /> : onlyOwners}
+        {isChanged ? <Change visit={visit} path={path} group={group} filled={filled} /> : null}
+        {mayChange(visit) ? null : onlyOwners}
       </article>
     ),
   }
@@ -238,7 +249,7 @@ function memberRow(member: GroupDetail['members'][number], group: GroupDetail, v
     </>,
     capital(role),
     <Time at={at} now={visit.now} />,
-    ...(mayChange(visit)
+    ...(mayChange(visit) && group.managed_by === null
       ? [
           <PostForm action={`${groupsPath}/${group.id}`} token={visit.token} class="links">
             <OnceField />
@@ -293,7 +304,7 @@ export async function changeGroup(visit: PersonsVisit, form: Form): Promise<Show
   return { redirect: waitsFor(done.body) ?? `${path}?done=${action}` }
 }
 
-function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {
+async function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {
   const { api } = visit
   const group = { id: organizationId(visit), group: visit.params['id'] ?? '' }
   const member = { params: { ...group, user: (form.get('member') ?? '').trim() } }
@@ -304,6 +315,10 @@ function changeOf(visit: PersonsVisit, form: Form, action: string): Promise<Resu
       return api.call('DELETE /organizations/{id}/groups/{group}/members/{user}', member)
     case 'delete':
       return api.call('DELETE /organizations/{id}/groups/{group}', { params: group })
+    case 'release': {
+      const read = await api.call('GET /organizations/{id}/groups/{group}', { params: group })
+      return read.ok ? release(visit, { kind: 'group', name: read.body.name }, form) : read
+    }
   }
-  return Promise.resolve(nothingDone)
+  return nothingDone
 }

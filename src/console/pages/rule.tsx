@@ -5,6 +5,7 @@ import { list, quote } from '../../policy/text.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { Confirm, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
+import { ManagedNote, release, released } from '../parts/managed.tsx'
 import { actions, Pager, Table } from '../parts/list.tsx'
 import { changesOf, newRule } from '../parts/rule-fields.ts'
 import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
@@ -91,6 +92,7 @@ const results: Readonly<Record<string, string>> = {
   create: 'The rule is saved.',
   save: 'The rule is saved.',
   restore: 'The earlier version is back.',
+  release: released,
 }
 
 /** What an active rule does. */
@@ -141,26 +143,39 @@ export async function rulePage(visit: PersonsVisit, given: Filled = empty): Prom
   const { data, next_cursor: next } = versions.body
   if (!found.ok && data[0]?.change !== 'deleted') return problemPage(found, visit.place)
   const saved = found.ok ? found.body : null
+  const isChanged = mayChange(visit) && (saved?.managed_by ?? null) === null
   return {
     status: filled.problem?.status ?? 200,
     title: saved?.name ?? 'A deleted rule',
     main: (
       <article class="page medium">
         {saved === null ? <Deleted /> : <Head rule={saved} lacking={lackingGroups(saved, sizes)} />}
+        <ManagedNote
+          what="The rule"
+          managed={saved?.managed_by ?? null}
+          visit={visit}
+          action={mayChange(visit) ? `${rulesPath}/${rule}` : null}
+        />
         <WaitingNote changes={changes.get(rule)} now={visit.now} />
         <Refused filled={filled} />
         {await toldOf(visit, saved)}
         {shown}
-        {saved === null ? null : mayChange(visit) ? (
+        {saved === null ? null : isChanged ? (
           <Change visit={visit} rule={saved} filled={filled} offered={await offeredIn(visit, id)} />
         ) : (
           <section class="card" aria-labelledby="rule">
             <h2 id="rule">The rule</h2>
             <RuleFacts rule={saved} />
-            <p class="quiet">An admin or owner changes it.</p>
+            {mayChange(visit) ? null : <p class="quiet">An admin or owner changes it.</p>}
           </section>
         )}
-        <Versions visit={visit} rule={rule} versions={data} isNewest={cursor === null} />
+        <Versions
+          visit={visit}
+          rule={rule}
+          versions={data}
+          isNewest={cursor === null}
+          mayRestore={isChanged}
+        />
         <Pager
           path={`${rulesPath}/${rule}`}
           chosen={{ versions: cursor ?? undefined }}
@@ -261,15 +276,16 @@ function Versions(props: {
   versions: readonly Version[]
   /** Whether the first one holds now. */
   isNewest: boolean
+  mayRestore: boolean
 }) {
-  const { visit, rule, versions, isNewest } = props
+  const { visit, rule, versions, isNewest, mayRestore } = props
   const path = `${rulesPath}/${rule}`
   return (
     <section class="stack" aria-labelledby="versions">
       <h2 id="versions">Versions</h2>
       <Table
         label="Versions"
-        head={['Version', 'By', 'When', ...(mayChange(visit) ? [actions] : [])]}
+        head={['Version', 'By', 'When', ...(mayRestore ? [actions] : [])]}
         rows={versions.map((version, index) => [
           <>
             <a href={`${path}?version=${version.version}#version`}>{`Version ${version.version}`}</a>{' '}
@@ -284,7 +300,7 @@ function Versions(props: {
             )}
           </>,
           <Time at={version.created_at} now={visit.now} />,
-          ...(mayChange(visit)
+          ...(mayRestore
             ? [
                 version.change === 'deleted' || (isNewest && index === 0) ? null : (
                   <Restore visit={visit} path={path} version={version.version} />
@@ -358,6 +374,10 @@ async function act(visit: PersonsVisit, form: Form, action: string): Promise<Res
         params: { ...params, version: form.get('version') ?? '' },
         ...onceOf(form),
       })
+    case 'release': {
+      const present = await api.call('GET /organizations/{id}/rules/{rule}', { params })
+      return present.ok ? release(visit, { kind: 'rule', name: present.body.name }, form) : present
+    }
   }
   return nothingDone
 }

@@ -108,9 +108,12 @@ interface Marks {
 function rowOf(rule: RuleView, { now }: PersonsVisit, { sizes, changes }: Marks) {
   const approvers = approversOf(rule)
   return [
-    <a class="item-link" href={`${rulesPath}/${rule.id}`}>
-      <Words text={rule.name} most={200} />
-    </a>,
+    <>
+      <a class="item-link" href={`${rulesPath}/${rule.id}`}>
+        <Words text={rule.name} most={200} />
+      </a>
+      {rule.managed_by === null ? null : <span class="quiet small"> from a file</span>}
+    </>,
     <RuleVerdict verdict={rule.verdict} />,
     <Message text={matchesOf(rule)} />,
     approvers === null ? (

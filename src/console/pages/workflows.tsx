@@ -1,4 +1,5 @@
 import { startPath, workflowsPath } from '../../contract/pages.ts'
+import { FromFile } from '../parts/managed.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
@@ -40,14 +41,17 @@ export async function workflowsPage(visit: PersonsVisit): Promise<Shown> {
           <Table
             label="Workflows"
             head={['Workflow', 'What it does', 'Version', 'Saved']}
-            rows={data.map(({ id, name, description, version, updated_at: saved }) => [
-              mayStart ? (
-                <a href={startPath.replace(':id', id)}>
+            rows={data.map(({ id, name, description, version, updated_at: saved, managed_by: managed }) => [
+              <>
+                {mayStart ? (
+                  <a href={startPath.replace(':id', id)}>
+                    <Words text={name} most={120} />
+                  </a>
+                ) : (
                   <Words text={name} most={120} />
-                </a>
-              ) : (
-                <Words text={name} most={120} />
-              ),
+                )}
+                <FromFile managed={managed} />
+              </>,
               description === '' ? null : <Words text={description} most={300} />,
               String(version),
               <Time at={saved} now={visit.now} />,
