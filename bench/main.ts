@@ -18,6 +18,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
+  apply: () => import('./apply.ts'),
   tools: () => import('./tools.ts'),
   triggers: () => import('./triggers.ts'),
   soak: () => import('./soak.ts'),

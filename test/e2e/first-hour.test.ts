@@ -165,6 +165,7 @@ describe('with a running stack', () => {
       'docs/again.md',
       'docs/cli.md',
       'docs/revise.md',
+      'docs/files-and-ci.md',
     ]
     const blocks = [...tutorial, ...guides.flatMap((page) => shellBlocks(page)), ...previews, ...last]
     const ran = await runBlocks(blocks, folder, home.dataDir)
