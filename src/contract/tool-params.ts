@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { ToolDeclaration } from '../tools/kit/tool.ts'
 import type { JsonObject, Json } from '../policy/types.ts'
 import { readAs } from '../policy/issues.ts'
-import { type Issue, jsonIssues } from './json.ts'
+import { type Issue, joinPath, jsonIssues } from './json.ts'
 import { filesInput } from '../policy/templates.ts'
 import { wholeTemplate } from './forms.ts'
 
@@ -59,4 +59,12 @@ function isAllFiles(value: Json): value is string {
   if (typeof value !== 'string' || !value.includes(filesInput)) return false
   const reference = wholeTemplate(value)
   return reference?.kind === 'input' && reference.name === filesInput && reference.path.length === 0
+}
+
+/** Why this is no output of the tool; null is one that nobody knows. `path` names it in the request. */
+export function outputIssues(tool: ToolDeclaration, output: Json, path: string): Issue[] {
+  if (output === null) return []
+  const read = readAs<unknown>(tool.output, output)
+  if (read.ok) return []
+  return read.issues.map((issue) => ({ path: joinPath(path, issue.path), message: issue.message }))
 }

@@ -40,6 +40,8 @@ export interface Plan {
    * may later be the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
+  /** By the id of a step: its output, as a person assumes it in a preview. */
+  readonly mocks?: ReadonlyMap<string, Json> | undefined
   readonly builtins?: Builtins | undefined
   /** For `me`; undefined if the requester is not known yet. */
   readonly requesterEmail?: string | undefined

@@ -9,6 +9,7 @@ import {
   labelledInputsOf,
   runsOf,
   sourcesOf,
+  type Case,
   type Outcome,
   type PlannedCall,
   type Running,
@@ -58,6 +59,8 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect' | 'de
   /** Null if certainly no call is denied. The roles of the requester and of the step's authors count. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
   readonly planned: Planned
+  /** Only for a plan with `mocks`. */
+  readonly cases?: readonly Case[]
 }
 
 export interface PlanAnalysis {
@@ -127,13 +130,15 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
-    const output = computedBy(step, cases)
+    const mock = cases.length === 0 ? undefined : plan.mocks?.get(step.id)
+    const output = mock ?? computedBy(step, cases)
     if (output !== undefined) computed.set(step.id, output)
     const runs = runsOf(cases)
     // The items of a list can be none, and then the step completes.
     runsOfSteps.set(step.id, step.forEach === undefined || runs === yes ? runs : maybe)
     const calls = callsOf(policy.facts, planned, cases)
-    analyses.set(step.id, analyzeStep(policy, planned, { runs, calls }, refuses))
+    const analysis = analyzeStep(policy, planned, { runs, calls }, refuses)
+    analyses.set(step.id, plan.mocks === undefined ? analysis : { ...analysis, cases })
     outputs.set(step.id, outputLabels(policy, planned, { runs, calls }))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])

@@ -20,6 +20,7 @@ import type { Inner } from '../subjects.ts'
 import {
   approver,
   approvers,
+  called,
   listOf,
   listQuery,
   anyJson,
@@ -353,8 +354,22 @@ const step = z.strictObject({
   connected: z.boolean(),
   available: z.boolean(),
   unavailable_because: sentence,
+  resolved: z
+    .strictObject({
+      condition: z
+        .boolean()
+        .nullable()
+        .describe('whether `when` holds; null: it depends on what is not known'),
+      calls: z
+        .array(z.record(z.string(), anyJson))
+        .describe('parameters of the call, or of each item; what is not known stays as it is written'),
+      left_out: z.int().min(0),
+    })
+    .nullable()
+    .describe('only with `mocks`'),
 })
 
+export const previewedStep = called('PreviewedStep', step)
 const preview = named('AuthorizationPreview', {
   verdict: verdict.describe('the strictest verdict of all steps'),
   executable: z.boolean().describe('false: `execute` would answer `run_denied`'),
@@ -375,7 +390,7 @@ const preview = named('AuthorizationPreview', {
     approvals_needed: z.int().nullable(),
     approvers: approvers.describe('who must approve, at the strictest; empty if no run would wait'),
   }),
-  steps: z.array(step),
+  steps: z.array(previewedStep),
   changed_since_your_last_run: versionChange.describe(
     'a version that another person saved and you have not run yet',
   ),
@@ -398,6 +413,7 @@ export const postDraftPreview = route({
       inputs: body.inputs as JsonObject | undefined,
       inputLabels: body.input_labels,
       files: body.files,
+      mocks: body.mocks as JsonObject | undefined,
       definition: body.definition,
     }
     return ok(await previewRun(context, request))
@@ -422,6 +438,7 @@ export const postPreview = route({
       inputs: body.inputs as JsonObject | undefined,
       inputLabels: body.input_labels,
       files: body.files,
+      mocks: body.mocks as JsonObject | undefined,
       version: body.version,
       definition: body.definition,
     }

@@ -8,7 +8,12 @@ import { toolView } from '../../governance/tools/connections.ts'
 import { organizationQuery } from '../query.ts'
 import { ok, tagged } from '../route.ts'
 import type { Inner } from '../subjects.ts'
-import { labels, listOf, listQuery, reversible, side, named } from '../schemas/common.ts'
+import { anyJson, labels, listOf, listQuery, reversible, side, named, verdict } from '../schemas/common.ts'
+import { inputsBodyLimit } from '../json-body.ts'
+import { tryTool } from '../try-tool.ts'
+import { labelSlug } from '../../policy/text.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { previewedStep } from './runs.ts'
 import { pageWith } from '../schemas/example.ts'
 import { pageOf, readCursor, type Page } from '../../governance/page.ts'
 
@@ -82,6 +87,20 @@ const tool = named('Tool', {
   timeout_seconds: z.int().describe('the longest time of an attempt, if the step has no `timeout_seconds`'),
 })
 
+export const tryBody = named('ToolTrialRequest', {
+  organization_id: z.string().optional(),
+  params: z.record(z.string(), anyJson).describe('a text with braces is a text here'),
+  labels: z.array(labelSlug).max(100).default([]).describe('labels that each parameter carries'),
+  run: z.boolean().default(false).describe('makes the call'),
+})
+const trial = named('ToolTrial', {
+  verdict: verdict.describe('the strictest verdict that the call can get'),
+  executable: z.boolean().describe('false: the call would be refused at once'),
+  not_executable_because: z.string().nullable(),
+  step: previewedStep,
+  run_id: z.string().nullable().describe('with `run`: the run that makes the call'),
+})
+
 export const toolRoutes = [
   route({
     key: 'GET /tools',
@@ -146,6 +165,30 @@ export const toolRoutes = [
       if (declaration === undefined) throw notFound('tool', params.name)
       const connections = await readConnected(context.db, caller.organizationId, caller.userId)
       return ok(toolView(context.config.tools, connections, declaration, caller.userId))
+    },
+  }),
+  route({
+    key: 'POST /tools/{name}/try',
+    needs: { scope: 'tools:read', role: 'member', subject: 'own' },
+    inner: [knownTool],
+    audit: ['workflow.deployed', 'workflow.updated', 'workflow.execute', 'approval.requested'],
+    summary: 'Ask what would be decided about one call of yours, and with `run` make it',
+    description:
+      'With `run`, the call is a run of your workflow `Try TOOL`, governed like any other; this needs the scopes `workflows:write` and `runs:write`.',
+    bodyLimit: inputsBodyLimit,
+    body: tryBody,
+    responses: { 200: trial },
+    async handle({ context, caller, params, body, once }) {
+      const declaration = getTool(params.name)
+      if (declaration === undefined) throw notFound('tool', params.name)
+      const request = {
+        tool: declaration,
+        params: body.params as JsonObject,
+        labels: body.labels,
+        run: body.run,
+        once,
+      }
+      return ok(await tryTool(context, caller, request))
     },
   }),
 ]

@@ -97,15 +97,22 @@ const previewedInputs = {
   files: runFiles.optional(),
 }
 
+const mocks = z
+  .record(z.string(), anyJson)
+  .optional()
+  .describe('outputs that are assumed, by the id of the step: then each step shows its resolved parameters')
+
 export const draftBody = named('DraftRequest', {
   organization_id: z.string().optional(),
   ...previewedInputs,
+  mocks,
   definition: workflowDefinition,
 })
 
 export const previewBody = z
   .strictObject({
     ...previewedInputs,
+    mocks,
     version: z.int().min(1).max(1_000_000_000).optional(),
     definition: workflowDefinition.optional().describe('a definition that need not be saved'),
   })

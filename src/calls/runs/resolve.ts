@@ -4,8 +4,8 @@ import { mostResolved, runEnded } from '../../contract/status.ts'
 import { stepError } from '../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../policy/decide.ts'
 import { unionLabels, type Json, type Label } from '../../policy/types.ts'
-import { headlineWithField, readAs } from '../../policy/issues.ts'
-import { joinPath } from '../../contract/json.ts'
+import { headlineWithField } from '../../policy/issues.ts'
+import { outputIssues } from '../../contract/tool-params.ts'
 import { getTool } from '../../tools/index.ts'
 import { mayDecide } from '../../governance/approvals/requirement.ts'
 import { canonicalJson } from '../../shared/canonical-json.ts'
@@ -193,15 +193,13 @@ async function chosenCalls(context: Unsealing, request: ResolveRequest): Promise
 /** Later steps read its fields as those of the tool. null: nobody knows them. */
 function refuseOtherOutput({ tool: name }: Call, output: Json): void {
   const tool = getTool(name)
-  if (tool === undefined || output === null) return
-  const read = readAs<unknown>(tool.output, output)
-  if (read.ok) return
-  const message = headlineWithField(`this is not what \`${name}\` returns`, read.issues)
-  const details = read.issues.map(({ path, message: why }) => ({
-    path: joinPath('output', path),
-    message: why,
-  }))
-  throw new DomainError('validation_error', message, details)
+  const issues = tool === undefined ? [] : outputIssues(tool, output, 'output')
+  if (issues.length === 0) return
+  throw new DomainError(
+    'validation_error',
+    headlineWithField(`this is not what \`${name}\` returns`, issues),
+    issues,
+  )
 }
 
 function settlementOf(

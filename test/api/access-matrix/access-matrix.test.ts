@@ -294,6 +294,7 @@ test('what can answer that a change waits declares the event of that', () => {
   const asking = [
     'POST /workflows/{id}/execute',
     'POST /runs/{id}/rerun',
+    'POST /tools/{name}/try',
     'POST /authorize',
     'POST /hooks/claude-code',
   ]

@@ -405,6 +405,10 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /agent-sessions/{id}/revoke': about(200, anAgentSession, { reason: 'r' }),
 
   'GET /tools': of(200),
+  'POST /tools/{name}/try': of(200, async () => ({
+    ids: { name: 'file_read' },
+    body: { params: { path: 'a.md' } },
+  })),
   'GET /tools/{name}': of(200, async () => ({ ids: { name: 'file_read' } })),
 
   'POST /tools/{name}/connect': of(201, async () => ({ ids: { name: 'web_search' }, body: aCredential })),
@@ -439,6 +443,13 @@ const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'POST /hooks/claude-code': ['agent_call.unreadable', 'approval.requested'],
   'POST /organizations/{id}/apply': ['organization.applied'],
   'POST /organizations/{id}/release': ['organization.released'],
+  // Only with `run`, which needs further scopes.
+  'POST /tools/{name}/try': [
+    'workflow.deployed',
+    'workflow.updated',
+    'workflow.execute',
+    'approval.requested',
+  ],
   'PATCH /api-keys/{id}': ['api_key.revoked', 'api_key.reactivated'],
   'DELETE /api-keys/{id}': ['api_key.updated'],
   'POST /tools/{name}/connect': ['connection.authorization_begun'],

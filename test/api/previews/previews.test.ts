@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
-import { aDefinition } from '../fixtures.ts'
+import { addKey, aDefinition } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import { codeOf, placesOf, useServer } from '../use-server.ts'
 
@@ -473,5 +473,138 @@ describe('blocked steps', () => {
     expect((await start('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
     const never = { ...send, when: { value: '{{input.to}}', operator: 'equals', compare: 'nobody' } }
     expect((await start('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
+  })
+})
+
+describe('with outputs that are assumed (`mocks`)', () => {
+  const draft = {
+    steps: [
+      { id: 'list', tool: 'github_list_issues', params: { repo: 'acme/app' } },
+      {
+        id: 'each',
+        tool: 'memory_set',
+        for_each: '{{list.output.issues}}',
+        params: { key: 'issue {{item.number}}', value: '{{item.title}} {{today}}' },
+        when: { value: '{{item.state}}', operator: 'equals', compare: 'open' },
+      },
+    ],
+  }
+  const issue = (number: number, state: string) => ({
+    number,
+    title: `t${number}`,
+    body: '',
+    labels: [],
+    state,
+    url: 'https://github.com/acme/app/issues/1',
+  })
+  const drafted = (mocks?: object) =>
+    as('member', 'POST', '/workflows/preview', {
+      definition: draft,
+      ...(mocks === undefined ? {} : { mocks }),
+    })
+
+  test('each step shows its parameters and whether its condition holds', async () => {
+    const { body } = await drafted({
+      list: { issues: [issue(1, 'open'), issue(2, 'closed'), issue(3, 'open')] },
+    })
+    const [list, each] = body.steps
+    expect(list.resolved).toEqual({ condition: true, calls: [{ repo: 'acme/app' }], left_out: 0 })
+    expect(each).toMatchObject({
+      runs: 'certainly',
+      resolved: {
+        condition: true,
+        // What is not known stays as it is written.
+        calls: [1, 3].map((number) => ({ key: `issue ${number}`, value: '{{item.title}} {{today}}' })),
+        left_out: 0,
+      },
+    })
+    const none = await drafted({ list: { issues: [issue(2, 'closed')] } })
+    expect(none.body.steps[1]).toMatchObject({ runs: 'never', resolved: { condition: false, calls: [] } })
+    const without = await drafted()
+    expect(without.body.steps[1]).toMatchObject({ runs: 'possibly', resolved: null })
+    const others = await drafted({})
+    expect(others.body.steps[1].resolved).toEqual({
+      condition: null,
+      calls: [draft.steps[1]?.params],
+      left_out: 0,
+    })
+  })
+
+  test('an output decides for rules, and keeps the labels of its tool', async () => {
+    const rule = await addRule({
+      name: 'no third issue',
+      verdict: 'deny',
+      tools: ['memory_set'],
+      params: [{ param: 'key', operator: 'equals', value: 'issue 3' }],
+    })
+    const withIssue = async (number: number) =>
+      (await drafted({ list: { issues: [issue(number, 'open')] } })).body.steps[1]
+    expect(await withIssue(3)).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    expect(await withIssue(4)).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    expect((await withIssue(4)).labels.possible).toContain('internal')
+    await removeRule(rule)
+  })
+
+  test.each([
+    [{ other: {} }, 'mocks.other', 'there is no step `other`'],
+    [{ list: { issues: [{ number: 'x' }] } }, 'mocks.list.issues.0.number', expect.any(String)],
+    [{ each: { key: 'k' } }, 'mocks.each', expect.stringContaining('must be a list')],
+  ])('%j is no output of these steps', async (mocks, path, message) => {
+    const { status, body } = await drafted(mocks)
+    expect([status, body.error.details]).toEqual([422, expect.arrayContaining([{ path, message }])])
+  })
+})
+
+describe('one call is tried', () => {
+  const tried = (body: object, who: BootstrapName = 'member', tool = 'mail_send') =>
+    as(who, 'POST', `/tools/${tool}/try`, body)
+  const mail = { to: 'a@else.test', subject: '{{now}}', text: 't' }
+  // A test above blocks it.
+  beforeAll(() => withoutPolicy('mail_send'))
+
+  test('its verdict is that of the same call in a run, with these labels', async () => {
+    const rule = await addRule(outside)
+    expect((await tried({ params: mail, labels: ['internal'] })).body).toMatchObject({
+      verdict: 'deny',
+      executable: false,
+      run_id: null,
+      step: { tool: 'mail_send', certainty: 'definite', labels: { definite: ['internal'] } },
+    })
+    expect((await tried({ params: mail })).body).toMatchObject({ verdict: 'allow', executable: true })
+    await removeRule(rule)
+    const listed = await as('member', 'GET', '/workflows?name=Try')
+    expect(listed.body.data).toEqual([])
+  })
+
+  test('with `run` it is a run of one workflow, and a text with braces stays a text', async () => {
+    const key = '{{not a template}}'
+    const made = await tried({ params: { key, value: [1] }, run: true }, 'member', 'memory_set')
+    expect(made.body).toMatchObject({ verdict: 'allow', run_id: expect.stringMatching(/^run_/) })
+    const run = await as('member', 'GET', `/runs/${made.body.run_id}`)
+    expect(run.body).toMatchObject({ workflow_name: 'Try memory_set', inputs: { key, value: [1] } })
+    const again = await tried({ params: { key, value: [2] }, run: true }, 'member', 'memory_set')
+    const second = await as('member', 'GET', `/runs/${again.body.run_id}`)
+    expect(second.body).toMatchObject({ workflow_id: run.body.workflow_id, workflow_version: 1 })
+    const other = await tried({ params: { key, value: 'text' }, run: true }, 'member', 'memory_set')
+    const third = await as('member', 'GET', `/runs/${other.body.run_id}`)
+    expect(third.body).toMatchObject({ workflow_id: run.body.workflow_id, workflow_version: 2 })
+  })
+
+  test('parameters that the tool refuses are named, and nothing is made', async () => {
+    const { status, body } = await tried({ params: { to: 'a@b.test', body: 'x' }, run: true })
+    expect(status).toBe(422)
+    expect(body.error.details.map(({ path }: { path: string }) => path)).toEqual(
+      expect.arrayContaining(['params.subject', 'params.body']),
+    )
+  })
+
+  test('a key that may only read tools makes no call', async () => {
+    const { context, identities } = server
+    const { secret } = await addKey(context, identities.organization_id, identities.users.member.user_id, [
+      'tools:read',
+    ])
+    const ask = (run: boolean) => server.call(secret, 'POST', '/tools/mail_send/try', { params: mail, run })
+    expect((await ask(false)).status).toBe(200)
+    expect(codeOf(await ask(true))).toBe('403 missing_scope')
   })
 })

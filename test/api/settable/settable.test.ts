@@ -80,7 +80,7 @@ const acts: readonly RouteKey[] = [
     'POST /approvals/{id}/withdraw',
   ] as const),
   'POST /workflows/{id}/authorization-preview',
-  ...(['POST /workflows/validate', 'POST /workflows/preview'] as const),
+  ...(['POST /workflows/validate', 'POST /workflows/preview', 'POST /tools/{name}/try'] as const),
   ...(['test', 'backtest', 'diff'] as const).map((act) => `POST /organizations/{id}/rules/${act}` as const),
   ...(['POST /authorize', 'POST /authorize/observe', 'POST /authorize/sessions/end'] as const),
   ...(['POST /authorize/approvals/{id}/cancel', 'POST /hooks/claude-code'] as const),

@@ -283,6 +283,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'POST /agent-sessions/{id}/revoke': 'sent',
   'GET /tools': 'nothing',
   'GET /tools/{name}': 'nothing',
+  'POST /tools/{name}/try': 'sent',
   'POST /tools/{name}/connect': 'sent',
   'GET /connections/callback/{integration}': 'sent',
   'GET /connections': 'nothing',

@@ -23,6 +23,8 @@ export interface WantedRun {
   readonly requester: { readonly userId: string; readonly role: Role; readonly email: string }
   /** By the id of the step. */
   readonly authorRoles?: ReadonlyMap<string, readonly Role[]>
+  /** Outputs that a preview assumes, by the id of the step. */
+  readonly mocks?: JsonObject | undefined
   /** Is undefined if the dates are unknown, for example in a preview. */
   readonly builtins?: Builtins | undefined
 }
@@ -51,6 +53,7 @@ export function planRun(
       areInputsComplete: wanted.areInputsComplete,
       inputLabels: new Map(inputLabels),
       builtins: wanted.builtins,
+      mocks: wanted.mocks === undefined ? undefined : new Map(Object.entries(wanted.mocks)),
       requesterEmail: requester.email,
     },
     policy.settings.trust_answers,
@@ -71,7 +74,7 @@ export function planOf(
   destinationOf: PlanScope['destinationOf'],
   known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
     Plan,
-    'builtins' | 'requesterEmail' | 'inputLabels'
+    'builtins' | 'requesterEmail' | 'inputLabels' | 'mocks'
   >,
   trustsAnswers: boolean,
 ): Plan {

@@ -7,7 +7,18 @@ import { type ShownRule, shownRules } from '../../../policy/preview-rules.ts'
 import { TextBudget } from '../../../policy/templates.ts'
 import type { ToolAccess } from '../../../policy/tool-access.ts'
 import { maybe, no, type Tri } from '../../../policy/tri.ts'
-import { rank, type Label, type Role, type SideEffect, type Verdict } from '../../../policy/types.ts'
+import { isKnown, runsOf, type Case } from '../../../policy/plan-cases.ts'
+import { Hole, isList, type Partial } from '../../../policy/values.ts'
+import { isObject } from '../../../contract/json.ts'
+import {
+  rank,
+  type Json,
+  type JsonObject,
+  type Label,
+  type Role,
+  type SideEffect,
+  type Verdict,
+} from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import type { ToolStanding } from '../../tools/connections.ts'
 
@@ -55,6 +66,16 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly connected: boolean
   readonly available: boolean
   readonly unavailable_because: string | null
+  /** With `mocks`: what the step would do. Is null without them. */
+  readonly resolved: ResolvedStep | null
+}
+
+export interface ResolvedStep {
+  /** Whether `when` holds; null: it depends on what is not known. */
+  readonly condition: boolean | null
+  /** The parameters of the call, or of each item. What is not known stays as it is written. */
+  readonly calls: readonly JsonObject[]
+  readonly left_out: number
 }
 
 /** For all steps together, so that the size of an answer is bounded. */
@@ -67,6 +88,8 @@ export interface Viewed {
   readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
   readonly kindOf: (stepId: string) => Pick<PreviewedStep, 'kind' | 'waits'>
+  /** The parameters as the definition has them. */
+  readonly written: ReadonlyMap<string, JsonObject>
 }
 
 /** For a step without a tool. */
@@ -80,6 +103,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   const most = { rules: share(mostRules, 10), labels: share(mostLabels, 50) }
   const { compiled, toolAccess } = viewed.policy
   const rolesOf = (stepId: string): Role[] => [viewed.role, ...(viewed.authorRoles.get(stepId) ?? [])]
+  const texts = { left: mostResolvedShown }
   return steps.map((step) => {
     const { connected, unavailable } = step.tool === null ? usable : viewed.standingOf(step.tool)
     const all = shownRules(compiled, step, others)
@@ -114,8 +138,41 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       connected,
       available: unavailable === null,
       unavailable_because: unavailable,
+      resolved:
+        step.cases === undefined
+          ? null
+          : resolvedOf(step.cases, viewed.written.get(step.stepId) ?? {}, texts),
     }
   })
+}
+
+/** Characters of JSON, for all steps together; and calls of one step. */
+const [mostResolvedShown, mostCalls] = [1_000_000, 20]
+
+function resolvedOf(cases: readonly Case[], written: JsonObject, texts: { left: number }): ResolvedStep {
+  const calls: JsonObject[] = []
+  for (const { params } of cases.slice(0, mostCalls)) {
+    const shown = shownOf(params, written) as JsonObject
+    texts.left -= JSON.stringify(shown).length
+    if (texts.left < 0) break
+    calls.push(shown)
+  }
+  const runs = runsOf(cases)
+  return { condition: runs === maybe ? null : runs !== no, calls, left_out: cases.length - calls.length }
+}
+
+/** An unknown part stays as it is written. */
+function shownOf(value: Partial, written: Json | undefined): Json {
+  if (isKnown(value)) return value
+  if (isList(value))
+    return value.map((each, index) =>
+      shownOf(each, Array.isArray(written) ? (written as Json[])[index] : undefined),
+    )
+  if (value instanceof Hole) return written ?? null
+  const fields = isObject(written) ? written : {}
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [name, shownOf(each as Partial, fields[name])]),
+  )
 }
 
 /** Only the service knows who can read the place, and the size of the output is known after the call. */

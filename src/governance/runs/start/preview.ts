@@ -4,7 +4,11 @@ import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
 import { roleOf, shownSeats, type ShownSeat } from '../../../policy/seats.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
-import type { RiskLevel, Verdict, JsonObject } from '../../../policy/types.ts'
+import { headline } from '../../../policy/issues.ts'
+import { joinPath, type Issue } from '../../../contract/json.ts'
+import { outputIssues } from '../../../contract/tool-params.ts'
+import { DomainError } from '../../errors.ts'
+import type { Json, RiskLevel, Verdict, JsonObject } from '../../../policy/types.ts'
 import { filesInput } from '../../../policy/templates.ts'
 import { confirmFirst } from '../../access/address-proof.ts'
 import { whyMayNotRun } from '../../access/groups.ts'
@@ -29,6 +33,8 @@ export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
   readonly inputs?: InputsOfRequest['inputs'] | undefined
   /** The default is the current version. */
   readonly version?: number | undefined
+  /** Outputs that are assumed, by the id of the step. Then each step shows its resolved parameters. */
+  readonly mocks?: JsonObject | undefined
   /** Is unsaved, and used instead of a version. */
   readonly definition?: WorkflowDefinition | undefined
 }
@@ -69,6 +75,7 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
   const { caller, inputs, workflowId } = request
   const saved = workflowId === null ? null : await findVersion(context.db, { ...request, workflowId })
   const { definition, rolesOf } = await versionOf(context, request, saved?.current ?? null)
+  if (request.mocks !== undefined) refuseWrongMocks(definition, request.mocks)
   const wanted = {
     inputs: inputs ?? {},
     inputLabels: request.inputLabels,
@@ -85,6 +92,7 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
     inputs: known,
     areInputsComplete,
     labels: given.labels,
+    mocks: request.mocks,
     requester: { userId: caller.userId, role: caller.role, email: caller.email },
     authorRoles: rolesOf,
   })
@@ -108,6 +116,17 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
       authorRoles: rolesOf,
       standingOf,
       kindOf: (id) => kinds.get(id) ?? { kind: '', waits: null },
+      written: new Map(
+        definition.steps.map((step) => [
+          step.id,
+          kindOf(step).plan(step, {
+            catalog: { get: getTool },
+            destinationOf: () => null,
+            takesResults: () => false,
+            trustsAnswers: true,
+          }).params,
+        ]),
+      ),
     }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned, definition)),
@@ -117,6 +136,30 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
         ? null
         : await readChange(context.db, workflowId, saved.changedIn, caller.userId),
   }
+}
+
+/** An output that the tool never returns would promise what no run can do. Throws `validation_error`. */
+function refuseWrongMocks({ steps }: WorkflowDefinition, mocks: JsonObject): void {
+  const byId = new Map(steps.map((step) => [step.id, step]))
+  const issues = Object.entries(mocks).flatMap(([id, output]): Issue[] => {
+    const step = byId.get(id)
+    if (step === undefined) return [{ path: joinPath('mocks', id), message: `there is no step \`${id}\`` }]
+    const tool = getTool(step.tool ?? '')
+    if (tool === undefined) return []
+    const path = joinPath('mocks', id)
+    if (step.for_each === undefined) return outputIssues(tool, output, path)
+    if (!Array.isArray(output))
+      return [{ path, message: 'must be a list: a step with `for_each` has an output for each item' }]
+    return (output as readonly Json[]).flatMap((each, index) =>
+      outputIssues(tool, each, joinPath(path, String(index))),
+    )
+  })
+  if (issues.length > 0)
+    throw new DomainError(
+      'validation_error',
+      headline('the mocks are no outputs of these steps', issues),
+      issues,
+    )
 }
 
 /** Known even if the request leaves out all inputs. */
