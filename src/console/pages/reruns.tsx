@@ -89,15 +89,15 @@ export async function rerunsPage(visit: PersonsVisit, filled: Filled = empty): P
           >
             <Table
               label="Requests"
-              head={['Asked', 'By', 'State', 'Runs', 'Completed']}
+              head={['Runs', 'State', 'Completed', 'By', 'Asked']}
               rows={data.map((rerun) => [
                 <a href={rerunPath(rerun.id)}>
-                  <Time at={rerun.created_at} now={visit.now} />
+                  {rerun.counts.total === 1 ? '1 run' : `${rerun.counts.total.toLocaleString('en')} runs`}
                 </a>,
-                <Words text={whoOf(rerun.requester_email)} most={120} />,
                 <State rerun={rerun} />,
-                rerun.counts.total.toLocaleString('en'),
                 rerun.counts.completed.toLocaleString('en'),
+                <Words text={whoOf(rerun.requester_email)} most={120} />,
+                <Time at={rerun.created_at} now={visit.now} />,
               ])}
             />
           </Live>

@@ -63,6 +63,7 @@ describe('over `storage_mb` every route', () => {
     'POST /workflows/{id}/execute',
     'POST /runs/{id}/rerun',
     'POST /runs/rerun',
+    'POST /terminal-logins/approve',
     'POST /organizations/{id}/rules',
     'POST /organizations/{id}/label-rules',
     'POST /organizations/{id}/tool-policies',
