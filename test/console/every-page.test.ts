@@ -15,6 +15,7 @@ import {
   heldRun,
   holdAgents,
   holdMail,
+  holdSteps,
   sentBack,
   signedInAt,
   unknownRun,
@@ -138,6 +139,7 @@ beforeAll(async () => {
   const decided = await heldCall(server)
   const { api_key: key } = server.identities.users.admin
   await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
+  await holdSteps(server, ['mail_send'])
   const ended = await heldRun(server, 'owner')
   await server.call(users.owner.api_key, 'POST', `/runs/${ended}/cancel`, {})
   const again = await server.call(users.owner.api_key, 'POST', '/runs/rerun', {

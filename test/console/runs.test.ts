@@ -143,11 +143,16 @@ describe('a run’s page', () => {
     const path = `/console/runs/${id}`
     const left = async () =>
       (await runOf(id)).waiting_for.map((each: { item_index: number }) => each.item_index)
-    expect((await post(path, { outcome: 'done', step: 's', item_index: '1' })).status).toBe(303)
+    const happened = `${path}/steps/s/happened`
+    const asked = await post(path, { outcome: 'done', step: 's', item_index: '1' })
+    expect([asked.status, asked.headers.get('location')]).toEqual([303, `${happened}?item_index=1`])
+    expect((await post(happened, { item_index: '1' })).status).toBe(422)
+    expect(await left()).toEqual([0, 1, 2])
+    expect((await post(happened, { item_index: '1', confirmed: 'yes' })).status).toBe(303)
     expect(await left()).toEqual([0, 2])
     expect(await main(path)).toContain('name="all" value="true"')
     expect((await post(path, { outcome: 'fail', step: 's', all: 'true' }, 'member')).status).toBe(403)
-    expect((await post(path, { outcome: 'done', step: 's', all: 'true' })).status).toBe(303)
+    expect((await post(happened, { all: 'true', confirmed: 'yes' })).status).toBe(303)
     expect(await left()).toEqual([])
   })
 

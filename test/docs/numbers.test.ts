@@ -81,6 +81,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'the row about labels of a value says how long a label is': ['labels', 'add_labels', 'output_labels', 'restricted_labels', 'any_of', 'all_of', 'none_of', 'value', 'input_labels.additionalProperties']
     .map((name) => `${name}.items.maxLength=64`),
   'the row about labels of one condition is about each of its lists': ['all_of.maxItems=100', 'none_of.maxItems=100'],
+  'the row about labels of a value is about those of a tried call': ['labels.maxItems=100'],
   'a list cannot have more entries than there are values': ['applies_to.maxItems=2', 'side_effects.maxItems=3', 'events.maxItems=13'],
   'the number of a thing that has a limit of its own': [
     'version.maximum=1000000000', 'after.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
@@ -88,6 +89,8 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'a host is shorter': ['destination.maxLength=261'],
   'an id or token of the service is shorter': ['files.items.maxLength=100', 'run_ids.items.maxLength=100', 'workflow_id.maxLength=100', 'requested_by.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200', 'service_account.maxLength=100'],
   'the name of a tool is shorter': ['tool.maxLength=100'],
+  'the name of a parameter is shorter': ['approver_may_edit.items.maxLength=200'],
+  'a code of a terminal is shorter': ['code.maxLength=100'],
   'a definition has no more steps, and no longer ids': ['from.maxItems=100', 'from.items.maxLength=100'],
 } // prettier-ignore
 

@@ -35,12 +35,13 @@ async function find(visit: PersonsVisit, chosen: Form): Promise<Found | Shown> {
   if (!found.ok) return problemPage(found, visit.place)
   const run = found.body
   const { item_index: item, attempt } = chosenOf(chosen, names)
-  const waiting = run.waiting_for.find(
+  const own = run.waiting_for.filter(
     (each) =>
       each.kind === 'resolution' &&
       each.step_id === step &&
       (item === undefined || String(each.item_index) === item),
   )
+  const waiting = own.find((each) => attempt === undefined || String(each.attempt) === attempt) ?? own[0]
   if (waiting === undefined || !hasRole(roleIn(visit, run.organization_id), 'admin'))
     return { redirect: `${runsPath}/${id}` }
   // It was made again since the person saw it: they have looked for another call.

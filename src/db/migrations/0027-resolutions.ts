@@ -23,9 +23,10 @@ create table resolutions (
   resolved_by text not null references users,
   -- The address at that time.
   email text not null,
-  at timestamptz not null,
-  primary key (run_id, step_id, item_index, attempt)
+  at timestamptz not null
 );
+-- A call that is to be made again and is refused is unknown again in the same attempt, so an attempt can have several.
+create index resolutions_of_calls on resolutions (run_id, step_id, at desc);
 comment on table resolutions is 'what people said about calls with an unknown outcome';
 
 ${countRows(countedResolutions)}

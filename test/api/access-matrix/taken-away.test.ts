@@ -20,7 +20,14 @@ import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { statusOf } from './callers.ts'
 import { fingerprint } from './database.ts'
 import { addPlace, type Person, type Place, withGoogle } from './place.ts'
-import { accessTo, guardedKeys, isActing, requestOf, validRequests } from './valid-requests.ts'
+import {
+  accessTo,
+  guardedKeys,
+  isActing,
+  requestOf,
+  validRequests,
+  withoutObjects,
+} from './valid-requests.ts'
 import { World } from './world.ts'
 
 /*
@@ -149,6 +156,7 @@ const acting = routes.filter(
     accessTo(key).factor !== true &&
     splitKey(key).method !== 'GET' &&
     (splitKey(key).method !== 'POST' || isActing(key)) &&
+    !withoutObjects.has(key) &&
     accessTo(key).subject !== 'nothing',
 )
 

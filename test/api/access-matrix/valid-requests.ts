@@ -460,8 +460,12 @@ const rarely: Partial<Record<GuardedKey, readonly AuditEventType[]>> = {
   'POST /organizations/{id}/tool-policies/{tool}/versions/{version}/restore': ['tool_policy.created'],
 }
 
-/** The valid request has no objects, so it changes nothing: each kind of objects has its own scope (test/api/declared). */
+/**
+ * The valid request changes nothing: each kind of objects has its own scope (test/api/declared), and so has a call that is
+ * made (test/api/previews).
+ */
 export const withoutObjects: ReadonlySet<string> = new Set([
+  'POST /tools/{name}/try',
   'POST /organizations/{id}/apply',
   'POST /organizations/{id}/release',
 ])

@@ -394,6 +394,19 @@ describe('`run_by` of a workflow', () => {
     await as('owner', 'DELETE', `/workflows/${body.id}`)
   })
 
+  test('binds older versions too', async () => {
+    const made = await as('member', 'POST', '/workflows', { name: 'payroll', definition })
+    const id: string = made.body.id
+    await as('member', 'PUT', `/workflows/${id}`, { definition: { ...definition, run_by: ['owner'] } })
+    const older = await as('member', 'POST', `/workflows/${id}/execute?wait=0`, { version: 1 })
+    expect(codeOf(older)).toBe('403 insufficient_role')
+    const preview = await as('member', 'POST', `/workflows/${id}/authorization-preview`, { version: 1 })
+    expect(preview.body.executable).toBe(false)
+    const own = await as('owner', 'POST', `/workflows/${id}/execute?wait=0`, { version: 1 })
+    expect(own.status).toBe(202)
+    await as('owner', 'DELETE', `/workflows/${id}`)
+  })
+
   test('is refused with a name that is neither a role nor a group', async () => {
     const answer = await save(['owner', 'nobody'])
     expect([codeOf(answer), placesOf(answer)]).toEqual(['422 validation_error', ['definition.run_by.1']])

@@ -45,6 +45,7 @@ async function innerNamesOf(world: World): Promise<InnerNames> {
     group: await world.group([user]),
     account: await world.serviceAccount(),
     invitation: await world.invitation(),
+    rerun: await world.rerun(),
     token: await world.scimToken(),
     domain: await world.provider(),
     key: await world.memoryKey(),

@@ -300,10 +300,12 @@ describe('what waits', () => {
         approvers: [{ role: 'admin', count: 1 }],
         resolve_with: route,
         attempt: 1,
+        sought: { service: 'the mail server', sent_at: expect.any(String), where: null, mark: null },
       }
       expect(run.waiting_for).toEqual([
         {
           ...both,
+          changes_requested: null,
           cannot_be_given: null,
           approval_id: null,
           step_id: 's',
@@ -370,7 +372,7 @@ describe('what waits', () => {
     ])('of items is resolved by %j, with an audit entry each', async (chosen, left, count) => {
       const runId = await lost(5)
       const done = () =>
-        resolve(runId, { ...chosen, outcome: 'done', output: { ok: true } }, { 'Idempotency-Key': runId })
+        resolve(runId, { ...chosen, outcome: 'done', output: { message_id: 'm', accepted: [] } }, { 'Idempotency-Key': runId })
       const answer = await done()
       expect(answer.status).toBe(200)
       expect(answer.body.steps[0].unresolved_items).toEqual(left)
@@ -384,7 +386,7 @@ describe('what waits', () => {
       }
       const output = (await call('admin', 'GET', `/runs/${runId}/steps/s/output`)).body as unknown[]
       expect(output.filter((each) => each !== null)).toEqual(
-        Array.from({ length: count }, () => ({ ok: true })),
+        Array.from({ length: count }, () => ({ message_id: 'm', accepted: [] })),
       )
       const messages = await messagesOf(server.context, runId)
       expect(messages.filter(({ kind }) => kind === 'run.wake')).toHaveLength(1)

@@ -404,6 +404,19 @@ describe('a person resolves an unknown outcome', () => {
     })
   })
 
+  test('a call that is refused after `retry` is unknown in the same attempt, and is resolved once more', async () => {
+    const op = await unknown()
+    await resolve(op, 'retry')
+    await engine.frozen(() => engine.decide(op))
+    expect(await engine.effectOf(op)).toMatchObject({ state: 'unknown_outcome', attempt: 1 })
+    await resolve(op, 'done')
+    expect(await engine.effectOf(op)).toMatchObject({ state: 'completed' })
+    expect((await stepSeen(op.key.runId))?.resolutions).toMatchObject([
+      { attempt: 1, outcome: 'done' },
+      { attempt: 1, outcome: 'retry' },
+    ])
+  })
+
   test('while the service is asked, the step says where and by what; then what waits says it', async () => {
     const op = await unknown()
     const { waiting_for: waiting } = { waiting_for: [], ...(await engine.readRun(op.key.runId)) }

@@ -33,7 +33,8 @@ import type { SealedText } from '../../sealing/format.ts'
 import { inputsBinding } from '../../sealing/bindings.ts'
 import { sealText } from '../../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
-import { runAs, type PresentCaller } from '../../access/recheck.ts'
+import { requireRole, runAs, type PresentCaller } from '../../access/recheck.ts'
+import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { findVersion, readChange } from '../values/version-change.ts'
 import { requireEndedChain, type MadeAgain } from './chain.ts'
 import { planRun } from './plan-run.ts'
@@ -76,6 +77,8 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
   /** The version of another person's change that the caller has not run before; null if there is none. */
   readonly changedIn: number | null
   readonly frozen: FrozenVersion
+  /** `run_by` of this version and of the current one: an older version is no way around it. */
+  readonly runBy: readonly WorkflowDefinition['run_by'][]
   readonly timeZone: string
 }
 
@@ -102,6 +105,12 @@ export async function acceptRun(context: ChangingRuns, request: AcceptRequest): 
     workflowName,
     changedIn,
     frozen,
+    runBy: [
+      frozen.definition.run_by,
+      ...(versionNumber === current
+        ? []
+        : [(await readVersion(context, request.workflowId, current)).definition.run_by]),
+    ],
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
   }
   let earlier: string | null = null
@@ -135,9 +144,11 @@ async function acceptUnderLock(
   const capacity = await runCapacity(tx)
   const { role, isConfirmed } = await now()
   if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
-  const { run_by: runBy } = request.frozen.definition
-  const why = await whyMayNotRun(tx.trx, { ...request.caller, role }, runBy)
-  if (why !== null) throw refusedToRun(why)
+  if (madeAgain?.isOthers === true) requireRole(role, 'admin')
+  for (const runBy of request.runBy) {
+    const why = await whyMayNotRun(tx.trx, { ...request.caller, role }, runBy)
+    if (why !== null) throw refusedToRun(why)
+  }
   const over =
     capacity.refused ??
     storageOver(tx, request.kept.bytes) ??

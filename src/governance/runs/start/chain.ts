@@ -7,6 +7,8 @@ import { DomainError } from '../../errors.ts'
 /** As a row of the new run keeps it. */
 export interface MadeAgain {
   readonly of: string
+  /** It is a run of another person. */
+  readonly isOthers: boolean
   readonly chain: string
   readonly from: 'failed' | 'start' | readonly string[]
   readonly anew: readonly string[]

@@ -129,7 +129,12 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
       ),
     }),
     run_approval: approvalView(policy.settings, definition, planned),
-    ...(await executability(context, caller, planned, definition)),
+    ...(await executability(
+      context,
+      caller,
+      planned,
+      await runByOf(context, request, definition, saved?.current),
+    )),
     unknown_inputs: areInputsComplete ? [] : unknown,
     changed_since_your_last_run:
       workflowId === null || saved === null
@@ -182,11 +187,23 @@ async function versionOf(
   return { definition, rolesOf: rolesOfSteps(definition, authorsOf(definition, by, origin)) }
 }
 
+/** That of the current version binds the older ones too (accept.ts). */
+async function runByOf(
+  context: ChangingRuns,
+  { workflowId, version }: PreviewRequest,
+  definition: WorkflowDefinition,
+  current: number | undefined,
+): Promise<readonly WorkflowDefinition['run_by'][]> {
+  if (workflowId === null || current === undefined || version === undefined || version === current)
+    return [definition.run_by]
+  return [definition.run_by, (await readVersion(context, workflowId, current)).definition.run_by]
+}
+
 async function executability(
   { db, config }: Configured,
   caller: Caller,
   { analysis }: PlannedRun,
-  { run_by: runBy }: WorkflowDefinition,
+  runByOfAll: readonly WorkflowDefinition['run_by'][],
 ): Promise<Pick<Preview, 'executable' | 'not_executable_because'>> {
   if (config.people.mustBeConfirmed) {
     const user = await db
@@ -196,8 +213,10 @@ async function executability(
       .executeTakeFirst()
     if (user?.email_verified !== true) return { executable: false, not_executable_because: confirmFirst }
   }
-  const why = await whyMayNotRun(db, caller, runBy)
-  if (why !== null) return { executable: false, not_executable_because: why }
+  for (const runBy of runByOfAll) {
+    const why = await whyMayNotRun(db, caller, runBy)
+    if (why !== null) return { executable: false, not_executable_because: why }
+  }
   if (!analysis.definitelyDenied) return { executable: true, not_executable_because: null }
   const { stepId, denied, remedy } = denialOf(analysis)
   return {

@@ -18,8 +18,10 @@ import { StillWaits, waitForThaw, whyNot } from './unattended.ts'
 /** So many of its runs go on at a time, because the organization's other runs need workers too. */
 const mostOpen = 20
 const ofTurn = 10
+/** After so many turns in a row that failed unexpectedly, the run at which they failed is refused. */
+const mostFailures = 5
 /** Seconds until the next look. */
-const pauses = { next: 1, quota: 15, frozen: 15 }
+const pauses = { next: 1, quota: 60, frozen: 15 }
 
 export const rerunSender = (context: ChangingRuns & Telling): Sender => ({
   kind: 'rerun',
@@ -29,7 +31,7 @@ export const rerunSender = (context: ChangingRuns & Telling): Sender => ({
       sql`select 'rerun', id, organization_id, clock_timestamp() from reruns r
           where ended_at is null and not exists (select from lanes l where l.kind = 'rerun' and l.id = r.id)`,
     ).execute(context.db),
-  async work({ id }, signal): Promise<Rest> {
+  async work({ id, failures }, signal): Promise<Rest> {
     const row = await context.db.selectFrom('reruns').selectAll().where('id', '=', id).executeTakeFirst()
     if (row === undefined || row.ended_at !== null) return { dueIn: null, isDone: true }
     if (row.expires_at < new Date()) return end(context, row, 'it was not started in time')
@@ -46,13 +48,16 @@ export const rerunSender = (context: ChangingRuns & Telling): Sender => ({
       .orderBy('position')
       .limit(Math.max(0, Math.min(ofTurn, mostOpen - open)))
       .execute()
-    try {
-      for (const item of items) {
-        if (signal.aborted) return { dueIn: 0 }
+    for (const item of items) {
+      if (signal.aborted) return { dueIn: 0 }
+      try {
         await startOne(context, row, caller, item)
+      } catch (error) {
+        if (error instanceof StillWaits || error instanceof DomainError) return stop(context, row, error)
+        // Of one run whose data cannot be read, for example. It must not keep back the others for ever.
+        if (failures < mostFailures) throw error
+        await refuse(context, row, item, 'it failed unexpectedly: ask the operator, whose log says why')
       }
-    } catch (error) {
-      return await stop(context, row, error)
     }
     if (row.reason !== null) await say(context, row, null)
     return { dueIn: items.length === ofTurn ? 0 : pauses.next }
@@ -137,18 +142,32 @@ async function startOne(
       firing,
     })
   } catch (error) {
-    if (!(error instanceof DomainError) || ofAll.has(error.code)) throw error
-    await context.db
-      .updateTable('rerun_items')
-      .set({ state: 'refused', reason: whyNot(error) })
-      .where('rerun_id', '=', id)
-      .where('position', '=', position)
-      .where('state', '=', 'waiting')
-      .execute()
+    if (!(error instanceof DomainError) || isOfAll(error)) throw error
+    await refuse(context, { id }, { position }, whyNot(error))
   }
 }
 
-/** The rights of the person, or the limits of the organization. */
+const refuse = (
+  { db }: ChangingRuns,
+  { id }: Pick<RerunRow, 'id'>,
+  { position }: Pick<Item, 'position'>,
+  reason: string,
+) =>
+  db
+    .updateTable('rerun_items')
+    .set({ state: 'refused', reason })
+    .where('rerun_id', '=', id)
+    .where('position', '=', position)
+    .where('state', '=', 'waiting')
+    .execute()
+
+/** The rights of the person, or a limit of the organization that all runs meet. */
+const isOfAll = ({ code, details }: DomainError): boolean =>
+  ofAll.has(code) && !(code === 'quota_exceeded' && ofOne.has(details[0]?.path ?? ''))
+
+/** What one run needs, and the next one may not. */
+const ofOne: ReadonlySet<string> = new Set(['storage_mb', 'pending_approvals'])
+
 const ofAll: ReadonlySet<string> = new Set([
   'unauthenticated',
   'missing_scope',
@@ -158,7 +177,7 @@ const ofAll: ReadonlySet<string> = new Set([
   'unavailable',
 ])
 
-async function stop(context: ChangingRuns, row: RerunRow, error: unknown): Promise<Rest> {
+async function stop(context: ChangingRuns, row: RerunRow, error: StillWaits | DomainError): Promise<Rest> {
   if (error instanceof StillWaits) {
     await say(context, row, error.message)
     return { dueIn: pauses.frozen }
@@ -166,7 +185,8 @@ async function stop(context: ChangingRuns, row: RerunRow, error: unknown): Promi
   if (!(error instanceof DomainError) || error.code === 'unavailable') throw error
   if (error.code !== 'quota_exceeded') return end(context, row, whyNot(error))
   await say(context, row, whyNot(error))
-  return { dueIn: pauses.quota }
+  // Each try is an entry in the audit log.
+  return { dueIn: Math.min(Math.max(error.retryAfter ?? 0, pauses.quota), 600) }
 }
 
 /** Why nothing starts now. */

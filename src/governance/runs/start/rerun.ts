@@ -75,6 +75,7 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
   const former = await openInputs(context, run)
   const madeAgain: MadeAgain = {
     of: runId,
+    isOthers: run.requested_by !== caller.userId,
     chain: run.chain ?? runId,
     from: request.from,
     anew: stepsAnew(definition, request.from),
