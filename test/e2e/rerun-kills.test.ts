@@ -51,16 +51,22 @@ afterAll(async () => {
 })
 
 let killed = 0
+const parts = ['worker', 'api', 'temporal', 'postgres'] as const
+const killedAt = new Map<string, number>()
+/** Milliseconds. The supervisor gives up a part that dies six times in a row right after its start. */
+const rest = 10_000
 
 /** Kills parts until `work` has ended. */
 async function underKills<T>(work: () => Promise<T>): Promise<T> {
   let isOver = false
   const working = work().finally(() => (isOver = true))
   working.catch(() => undefined)
-  const parts = ['worker', 'api', 'temporal', 'postgres', 'worker'] as const
   while (!isOver) {
-    const part = parts[Math.floor(random() * parts.length)] ?? 'worker'
-    await delay(500 + random() * 3_000)
+    await delay(500 + random() * 2_500)
+    const rested = parts.filter((each) => performance.now() - (killedAt.get(each) ?? -Infinity) > rest)
+    const part = rested[Math.floor(random() * rested.length)]
+    if (part === undefined) continue
+    killedAt.set(part, performance.now())
     const done = await home.stack.kill9(part).then(
       () => true,
       // The part may still be down because of the previous kill.
@@ -88,18 +94,23 @@ const ended = (id: string) =>
     ({ finished_at: at }) => at !== null,
   )
 
-async function again(body: object, total: number): Promise<string[]> {
+interface Made {
+  readonly run_id: string
+  readonly new_run_id: string
+}
+
+async function again(body: object, total: number): Promise<readonly Made[]> {
   const { id } = await home.member.good<Rerun>('POST', '/runs/rerun', body)
   const rerun = await until(
     () => home.member.good<Rerun>('GET', `${organization}/reruns/${id}`),
     ({ status, counts }) => status === 'ended' && counts.open + counts.held === 0,
   )
   expect(rerun.counts).toMatchObject({ total, started: total, completed: total })
-  const { data } = await home.member.good<{ data: { new_run_id: string }[] }>(
+  const { data } = await home.member.good<{ data: Made[] }>(
     'GET',
     `${organization}/reruns/${id}/runs?limit=200`,
   )
-  return data.map(({ new_run_id: made }) => made)
+  return data
 }
 
 async function oneWave(wave: number): Promise<void> {
@@ -125,16 +136,18 @@ async function oneWave(wave: number): Promise<void> {
       again({ filter: { workflow_id: workflowId, status: 'failed' }, version: 'latest' }, runs.length),
     )
     // The mail of a completed run is a repeat then, and is left out.
-    await underKills(() =>
-      again({ filter: { run_ids: made }, from: 'start', on_repeat: 'skip' }, made.length),
-    )
+    const ids = made.map(({ new_run_id: id }) => id)
+    await underKills(() => again({ filter: { run_ids: ids }, from: 'start', on_repeat: 'skip' }, ids.length))
     expect(mails()).toEqual(subjects.map(() => 1))
-    for (const id of made)
-      expect((await runOf(id)).steps[0]).toMatchObject({ reused_from: runs[made.indexOf(id)] })
+    for (const { run_id: from, new_run_id: to } of made)
+      expect((await runOf(to)).steps[0]).toMatchObject({ reused_from: from })
   } catch (error) {
-    throw new Error(`wave ${wave}, CHAOS_SEED=${seed}; ${home.stack.output().slice(-3_000)}`, {
-      cause: error,
-    })
+    throw new Error(
+      `wave ${wave}, CHAOS_SEED=${seed}: ${String(error)}; ${home.stack.output().slice(-3_000)}`,
+      {
+        cause: error,
+      },
+    )
   } finally {
     people.hurry()
     await people.stop()
