@@ -170,9 +170,7 @@ function shownOf(value: Partial, written: Json | undefined): Json {
     )
   if (value instanceof Hole) return written ?? null
   const fields = isObject(written) ? written : {}
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, shownOf(each as Partial, fields[name])]),
-  )
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, shownOf(each, fields[name])]))
 }
 
 /** Only the service knows who can read the place, and the size of the output is known after the call. */

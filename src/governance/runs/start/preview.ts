@@ -187,7 +187,7 @@ async function versionOf(
   return { definition, rolesOf: rolesOfSteps(definition, authorsOf(definition, by, origin)) }
 }
 
-/** That of the current version binds the older ones too (accept.ts). */
+/** `run_by` of the current version binds older ones too (accept.ts). */
 async function runByOf(
   context: ChangingRuns,
   { workflowId, version }: PreviewRequest,

@@ -54,7 +54,7 @@ export const rerunSender = (context: ChangingRuns & Telling): Sender => ({
         await startOne(context, row, caller, item)
       } catch (error) {
         if (error instanceof StillWaits || error instanceof DomainError) return stop(context, row, error)
-        // Of one run whose data cannot be read, for example. It must not keep back the others for ever.
+        // A run whose data cannot be read, for example, must not keep back the others for ever.
         if (failures < mostFailures) throw error
         await refuse(context, row, item, 'it failed unexpectedly: ask the operator, whose log says why')
       }
