@@ -3,7 +3,8 @@ import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { governanceChanges } from '../../policy/settings.ts'
 import { quote } from '../../policy/text.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import type { StoredRule } from '../../policy/rule.ts'
+import type { LabelRuleBody, StoredRule } from '../../policy/rule.ts'
+import { labelRulesBehind } from '../../policy/strictness.ts'
 import { type Caller } from '../access/identity.ts'
 import { roleUnderLock, type PresentCaller } from '../access/recheck.ts'
 import { plainJson, type HeldChange, type LooserExample } from '../approvals/change.ts'
@@ -15,7 +16,7 @@ import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { storageOver } from '../limits/storage.ts'
 import { savedRules } from '../rules/analysis.ts'
-import { decidedOtherwise } from '../rules/looser.ts'
+import { decidedOtherwise, otherLabelRules } from '../rules/looser.ts'
 import { ruleKinds, type AnyBody } from '../rules/rule-kinds.ts'
 import { refuseLockOut } from '../rules/settings.ts'
 import { requireSound } from '../tools/connections.ts'
@@ -23,7 +24,7 @@ import { readDefinition } from '../workflows/workflows.ts'
 import { refuseMistakes, type Unread } from './check.ts'
 import { asWriterOf, requireRights, type ApplyRequest, type Declared, type DeclaredAs } from './declared.ts'
 import { linesOf } from './lines.ts'
-import { groupsIn, keyedId, planOf, type Item, type Plan } from './plan.ts'
+import { groupsIn, isRule, keyedId, planOf, type Item, type Plan } from './plan.ts'
 import { readFingerprint, readState, type PresentState } from './present.ts'
 import { appendApplied, bytesOf, countsOf, rulesAdded, saveItems } from './save.ts'
 import { whyLooserForNow, whyLooserItems } from './stricter.ts'
@@ -223,7 +224,7 @@ async function preparedFrom({
     before: sidesOf(items, (item) => definitions.get(item) ?? item.before),
     after: sidesOf(items, afterOf),
     groups: groupsIn(items),
-    reliesOn: () => [{ plan: hash }],
+    reliesOn: () => [{ plan: hash }, ...labelRulesOf(tx, items)],
     async over() {
       const bytes = bytesOf(items)
       const stored = bytes <= 0 ? null : storageOver(tx, bytes)
@@ -246,6 +247,15 @@ async function preparedFrom({
       return answerOf(plan, shown ?? (await withoutExamples(tx, plan)), false, ids)
     },
   }
+}
+
+/** The label rules that can add what rules of the files exclude, as they are now and as the files make them. */
+function labelRulesOf({ policy }: ChainTx, items: readonly Item[]): readonly LabelRuleBody[] {
+  const changed = items.filter((item) => isRule(item) && item.isOther)
+  const bodies = changed.flatMap(({ after }) => (after === null ? [] : [after as AnyBody]))
+  const excluded = bodies.flatMap(({ labels }) => labels?.none_of ?? [])
+  const declared = bodies.filter((body) => 'add_labels' in body)
+  return labelRulesBehind(excluded, [...otherLabelRules(policy, ''), ...declared])
 }
 
 /** What approvers compare, by kind and name. */

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { JsonObject } from '../../policy/types.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import { plainJson } from '../approvals/change.ts'
+import type { AnyBody } from '../rules/rule-kinds.ts'
+import { groupsOfRule } from '../rules/rules.ts'
 import {
   declaredKinds,
   keyOf,
@@ -136,11 +138,13 @@ function sidesOf(
 
 export const isRule = ({ kind }: Pick<Item, 'kind'>): boolean => kind === 'rule' || kind === 'label_rule'
 
-/** Groups and roles that the items name or change. */
+/** Groups and roles that the items name or change; of a rule, those that it named before, too. */
 export const groupsIn = (items: readonly Item[]): string[] => [
   ...new Set(
-    items.flatMap(({ kind, name }) => {
+    items.flatMap(({ kind, name, isOther, before, after }) => {
       if (kind === 'group') return [name]
+      if (kind === 'rule' && isOther)
+        return [before, after].flatMap((body) => groupsOfRule(body as AnyBody | null))
       const { role } = toolAndRole(name)
       return (kind === 'tool_policy' || kind === 'role_override') && role !== undefined ? [role] : []
     }),

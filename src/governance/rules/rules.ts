@@ -275,7 +275,7 @@ export function groupsNamed(body: AnyBody): (readonly [string, string])[] {
   ]
 }
 
-const groupsOfRule = (body: AnyBody | null): string[] =>
+export const groupsOfRule = (body: AnyBody | null): string[] =>
   body === null ? [] : groupsNamed(body).map(([, group]) => group)
 
 async function rowUnderLock(tx: ChainTx, kind: RuleKindName, id: string) {

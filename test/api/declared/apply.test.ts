@@ -487,6 +487,41 @@ describe('with a second person', () => {
     })
   })
 
+  test('an approval covers the members of the groups that its rules name', async () => {
+    const [first, second] = [word(), word()]
+    for (const name of [first, second])
+      await ours('owner', 'POST', '/groups', { name, members: ['approver@countersign.test'] })
+    const { rule } = files()
+    const by = (group: string) => [{ ...rule, approvers: [{ group, count: 1 }] }]
+    const from = { repository: repository() }
+    await apply(by(first), from)
+    await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })
+    const { body } = await apply(by(second), from)
+    const { params } = (await server.call(other.key, 'GET', `/approvals/${body.change.id}`)).body
+    expect(params.groups.map(({ name }: Shown) => name).sort()).toEqual([first, second].sort())
+    const { id } = (await ours('owner', 'GET', '/groups?limit=200')).body.data.find(
+      ({ name }: Shown) => name === second,
+    )
+    expect((await ours('owner', 'PUT', `/groups/${id}/members/${personOf('owner').userId}`)).status).toBe(200)
+    expect(codeOf(await decide(body.change.id))).toBe('409 conflict')
+  })
+
+  test('an approval covers the label rules that add what its rules exclude', async () => {
+    const { approvers: _, ...rule } = files().rule
+    const [label, further, name] = [word(), word(), word()]
+    const adding = { name, tools: ['mail_send'], add_labels: [further] }
+    const { id } = (await ours('owner', 'POST', '/label-rules', adding)).body
+    const from = { repository: repository() }
+    await apply([rule], from)
+    await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })
+    // Data with the one label gets the other by a rule of the files.
+    const labels = { kind: 'label_rule', name: word(), labels: { any_of: [further] }, add_labels: [label] }
+    const { body } = await apply([labels, { ...rule, labels: { none_of: [label] } }], from)
+    const wider = await ours('owner', 'PATCH', `/label-rules/${id}`, { tools: ['mail_send', 'file_read'] })
+    expect(wider.status).toBe(200)
+    expect(codeOf(await decide(body.change.id))).toBe('409 conflict')
+  })
+
   test('two rules of which each stands in for the other do not go together', async () => {
     await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })
     const [one, two] = [files().rule, files().rule].map((rule) => ({
