@@ -4,6 +4,7 @@ import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { asWriterOf, keyOf, requireRights, type DeclaredKind } from './declared.ts'
 import { readObjects, type Present } from './present.ts'
+import { requireRights as requireChangeRights } from '../workflows/workflows.ts'
 import { writeMarks } from './save.ts'
 
 /** In one request. */
@@ -20,7 +21,8 @@ interface Named {
 
 /**
  * Gives objects back to people: the next application of the files takes them over again, unless they are taken out there.
- * What comes from no file is left alone. Throws `validation_error` for what does not exist.
+ * What comes from no file is left alone. Throws `validation_error` for what does not exist, and
+ * `insufficient_role` for a protected workflow, as its change does.
  */
 export async function releaseObjects(
   context: Acting,
@@ -30,7 +32,7 @@ export async function releaseObjects(
 ): Promise<Released> {
   const kinds = named.map(({ kind }) => kind)
   requireRights(caller, kinds, 'writes')
-  return runAs(context, asWriterOf(caller, kinds), 'org.change', async (tx) => {
+  return runAs(context, asWriterOf(caller, kinds), 'org.change', async (tx, now) => {
     const rows = new Map((await readObjects(tx.trx, tx.organizationId)).map((row) => [keyOf(row), row]))
     const missing = named.flatMap((each, index) =>
       rows.has(keyOf(each))
@@ -42,6 +44,9 @@ export async function releaseObjects(
     const found = [...new Set(named.map(keyOf))]
       .map((key) => rows.get(key) as Omit<Present, 'version'>)
       .filter(({ managed }) => managed !== null)
+    const present = await now()
+    for (const { kind, body } of found)
+      if (kind === 'workflow') requireChangeRights({ protected: body['protected'] === true }, present)
     const released = { released: found.length }
     if (found.length > 0) {
       await writeMarks(

@@ -49,7 +49,10 @@ export async function saveItems(saving: Saving, items: readonly Item[]): Promise
       return kind === undefined ? [] : [[item, newId(kind)] as const]
     }),
   )
-  const other = items.filter(({ isOther, action }) => isOther || action === 'delete')
+  // Whose file changes is a right of its own for a protected workflow.
+  const other = items.filter(
+    ({ isOther, action, kind }) => isOther || action === 'delete' || kind === 'workflow',
+  )
   const [going, staying] = [
     other.filter(({ action }) => action === 'delete'),
     other.filter(({ action }) => action !== 'delete'),
@@ -148,7 +151,7 @@ function saversOf({ tx, changer, state }: Saving, ids: ReadonlyMap<Item, string>
       }
       const row = await lockWorkflow(tx, id)
       requireRights(row, saver, body.protected)
-      return saveChange(tx, saver, row, body)
+      return item.isOther ? saveChange(tx, saver, row, body) : undefined
     },
   }
 }

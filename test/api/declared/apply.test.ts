@@ -403,6 +403,21 @@ describe('rights', () => {
     )
   })
 
+  test('a protected workflow is taken over and released only by who may change it', async () => {
+    const { workflow } = files()
+    const { kind: _, path: __, ...body } = workflow
+    await as('owner', 'POST', '/workflows', { ...body, protected: true })
+    const named = { objects: [{ kind: 'workflow', name: workflow.slug }] }
+    const [first, second] = [{ repository: repository() }, { repository: repository() }]
+    expect(codeOf(await apply([workflow], first, 'member'))).toBe('403 insufficient_role')
+    expect(counts(await apply([workflow], second, 'admin'))).toEqual([200, 0, 0, 0, 1])
+    expect(codeOf(await apply([{ ...workflow, path: 'w.yaml' }], second, 'member'))).toBe(
+      '403 insufficient_role',
+    )
+    expect(codeOf(await ours('member', 'POST', '/release', named))).toBe('403 insufficient_role')
+    expect((await ours('admin', 'POST', '/release', named)).body).toEqual({ released: 1 })
+  })
+
   test('a dry run reads, and needs no right to write', async () => {
     const given = files()
     const key = await keyWith(['rules:read', 'organizations:*'])
