@@ -61,6 +61,13 @@ export function readObjects(given: string): readonly ObjectFile[] {
   return objects
 }
 
+/** As `readObjects`. An empty folder is rather a wrong one than a wish to delete everything, so it is refused. */
+export function someObjects(given: string): readonly ObjectFile[] {
+  const files = readObjects(given)
+  if (files.length === 0) throw new Failure(`\`${given}\` has no file that ends in .yaml, .yml or .json`)
+  return files
+}
+
 function readBytes(file: string, path: string): Uint8Array {
   const { size } = statSync(file)
   if (size > mostBytes) throw new Failure(`${path}: a file has at most ${mostBytes / 1024} KiB`)

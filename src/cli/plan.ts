@@ -1,7 +1,7 @@
 import { InvalidArgumentError, type Command } from 'commander'
 import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
-import { placed, readObjects, type ObjectFile } from './files.ts'
+import { placed, someObjects, type ObjectFile } from './files.ts'
 import type { Api } from './http.ts'
 import { confirm, say, write, writeJson, writeLine } from './terminal.ts'
 import { shownText } from '../shared/shown-text.ts'
@@ -14,7 +14,7 @@ export function addPlanCommands(program: Command): void {
   command(program, 'apply <folder>', 'show the plan, ask, and do it: all or nothing')
     .option(
       '--repository <url>',
-      'where the files are; what came from it and is in no file any more is deleted',
+      'where the files are; what came from it and is in no file any more is deleted; without it nothing is',
     )
     .option('--commit <commit>', 'the commit of the files, for the audit log')
     .option('-y, --yes', 'do not ask')
@@ -81,7 +81,7 @@ async function plan(
   folder: string,
   options: Shared & Source & { format: 'text' | 'markdown' },
 ): Promise<void> {
-  const planned = await sendObjects<Applied>(apiOf(), readObjects(folder), {
+  const planned = await sendObjects<Applied>(apiOf(), someObjects(folder), {
     ...sourceOf(options),
     dry_run: true,
   })
@@ -92,7 +92,7 @@ async function plan(
 }
 
 async function apply(folder: string, options: Shared & Source & { yes?: true }): Promise<void> {
-  const [api, files] = [apiOf(), readObjects(folder)]
+  const [api, files] = [apiOf(), someObjects(folder)]
   const source = sourceOf(options)
   const planned = await sendObjects<Applied>(api, files, { ...source, dry_run: true })
   if (!isChange(planned)) return options.json === true ? writeJson(planned) : show(planned)
@@ -136,7 +136,7 @@ function linesOf(
   { action, kind, name, path, lines, decided_otherwise: other }: Change,
   sign: string,
 ): string[] {
-  const words = action === 'adopt' ? ', made by hand until now' : ''
+  const words = action === 'adopt' ? ', not from these files until now' : ''
   return [
     `${sign} ${kind} ${name}${path === null ? '' : ` (${path})`}${words}`,
     ...lines.map((line) => `    ${line}`),

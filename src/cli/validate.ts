@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { BodyOf } from '../api/routes/index.ts'
 import { apiOf, command, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
-import { placed, readObjects, type ObjectFile } from './files.ts'
+import { placed, someObjects, type ObjectFile } from './files.ts'
 import type { Api } from './http.ts'
 import { sendObjects } from './plan.ts'
 import { writeJson, writeLine } from './terminal.ts'
@@ -15,8 +15,7 @@ export function addValidate(program: Command): void {
 
 async function validate(path: string, { json, repository }: Shared & { repository?: string }): Promise<void> {
   const api = apiOf()
-  const files = readObjects(path)
-  if (files.length === 0) throw new Failure(`\`${path}\` has no file that ends in .yaml, .yml or .json`)
+  const files = someObjects(path)
   const areChecked =
     files.every(({ object }) => object.kind === 'workflow') && (await areFlawless(api, files))
   if (!areChecked)

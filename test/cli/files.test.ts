@@ -164,6 +164,13 @@ test.each([
   expect(stderr).toContain('leads out of the folder')
 })
 
+test.each(['plan', 'apply'])('%s of a folder without objects is an error', async (verb) => {
+  put('notes.md', 'nothing')
+  const { code, stderr } = await run(verb, folder, '--repository', 'https://git.test/a')
+  expect([code, standIn.sent]).toEqual([1, []])
+  expect(stderr).toContain('has no file that ends in .yaml')
+})
+
 test('validate checks workflows alone by their route, and everything else by a plan', async () => {
   put('hello.yaml', 'name: hello\nsteps: []\n')
   standIn.answers['POST /workflows/validate'] = () => [200, { valid: true }]

@@ -36,7 +36,9 @@ export const applyBody = named('ApplyRequest', {
   dry_run: z.boolean().default(false).describe('changes nothing, and needs only the reading scopes'),
   repository: nameField(500)
     .optional()
-    .describe('where the files are; objects that came from it and are no longer named are deleted'),
+    .describe(
+      'where the files are; objects that came from it and are no longer named are deleted. Without it nothing is deleted, and any repository may take the objects over',
+    ),
   commit: nameField(100).optional(),
   plan: z.string().max(100).optional().describe('of a dry run: 409 if something else would be done now'),
 })
@@ -45,7 +47,9 @@ const terms = z.string().nullable()
 const change = named('AppliedChange', {
   action: z
     .enum(['create', 'change', 'delete', 'adopt'])
-    .describe('`adopt`: it was made by hand, and comes from the file from now on'),
+    .describe(
+      '`adopt`: it was made by hand or by files without a repository, and comes from this file from now on',
+    ),
   kind,
   name: z.string(),
   id: id.nullable(),

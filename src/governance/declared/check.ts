@@ -78,7 +78,7 @@ function takenBy({ declared, present }: Item, repository: string | null): ErrorD
   const { managed } = present
   if (present.isOfDirectory === true)
     return [at(declared, 'name', 'the group comes from the directory of your company: change it there')]
-  return managed === null || managed.repository === repository
+  return managed === null || managed.repository === null || managed.repository === repository
     ? []
     : [at(declared, '', `it comes from ${sourceOf(managed)}: take it out there first, or release it`)]
 }

@@ -76,7 +76,7 @@ export const placeOf = ({ path, at }: Pick<Declared, 'path' | 'at'>, field = '')
 
 export interface ApplyRequest {
   readonly objects: readonly Declared[]
-  /** Where the files are. Null is a source of its own. */
+  /** Where the files are. Without it nothing is deleted. */
   readonly repository: string | null
   readonly commit: string | null
 }

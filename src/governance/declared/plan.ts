@@ -17,7 +17,7 @@ import type { Present, PresentState } from './present.ts'
 /* What an application of files would do. */
 
 export interface Item {
-  /** `adopt`: it was made by hand, and comes from the file from now on. */
+  /** `adopt`: it was made by hand or by files without a repository, and comes from this file from now on. */
   readonly action: 'create' | 'change' | 'delete' | 'adopt'
   readonly kind: DeclaredKind
   readonly name: string
@@ -41,9 +41,10 @@ export function planOf(state: PresentState, request: ApplyRequest): Plan {
   const { objects, repository } = request
   const named = new Set(objects.map(keyOf))
   const items = objects.map((declared) => itemOf(state, declared, repository))
+  // Files of no repository are not all files of anything, so nothing is known to be gone.
   const gone = [...state.objects.values()].filter(
     (present) =>
-      present.managed?.repository === repository && present.managed !== null && !named.has(keyOf(present)),
+      repository !== null && present.managed?.repository === repository && !named.has(keyOf(present)),
   )
   const all = [...items.filter((item) => item !== null), ...gone.map(deletionOf)].toSorted(inOrder)
   return {
@@ -76,8 +77,9 @@ function itemOf(state: PresentState, declared: Declared, repository: string | nu
   const isOther = before === null || !isSame(before, after)
   const item = { kind, name, declared, present, before, after, isOther }
   if (present === null) return { ...item, action: 'create' }
-  if (present.managed === null) return { ...item, action: 'adopt' }
   const { managed } = present
+  if (managed === null || (managed.repository === null && repository !== null))
+    return { ...item, action: 'adopt' }
   const hasStayed = managed.path === path && managed.repository === repository
   return !isOther && hasStayed ? null : { ...item, action: 'change' }
 }

@@ -223,6 +223,25 @@ describe('files', () => {
   })
 })
 
+describe('files without a repository', () => {
+  test('delete nothing, and any repository may take over what they made', async () => {
+    const [one, two] = [files().rule, files().rule].map((rule) => ({ ...rule, approvers: undefined }))
+    expect(counts(await apply([one as object]))).toEqual([200, 1, 0, 0, 0])
+    expect(counts(await apply([two as object]))).toEqual([200, 1, 0, 0, 0])
+    expect(counts(await apply([two as object]))).toEqual([200, 0, 0, 0, 1])
+    const from = { repository: repository() }
+    const taken = await apply([one as object], from)
+    expect([taken.status, taken.body.changes[0].action]).toEqual([200, 'adopt'])
+    expect(counts(await apply([], from))).toEqual([200, 0, 0, 1, 0])
+    expect((await pull()).filter(({ name }) => [one?.name, two?.name].includes(name))).toMatchObject([
+      { name: two?.name, managed_by: { repository: null } },
+    ])
+    // It does not work the other way round.
+    await apply([two as object], from)
+    expect(codeOf(await apply([two as object]))).toBe('409 conflict')
+  })
+})
+
 describe('all or nothing', () => {
   test('all mistakes are told at once, by file, and nothing is saved', async () => {
     const given = files()
