@@ -96,7 +96,10 @@ function workflowOf(document: Readonly<Record<string, unknown>>): ObjectFile['ob
 
 const isObjectFile = (name: string): boolean => /\.(ya?ml|json)$/.test(name)
 
-/** In a fixed order. Names that begin with a dot are left out, and `node_modules`. */
+/**
+ * In a fixed order. Names that begin with a dot are left out, and `node_modules`. An object that is left out for another
+ * reason would be deleted, so links to folders are refused.
+ */
 function filesBelow(given: string): readonly string[] {
   let top: string
   try {
@@ -113,6 +116,8 @@ function filesBelow(given: string): readonly string[] {
       const place = join(folder, name)
       const kind = lstatSync(place)
       if (kind.isDirectory()) look(place, depth + 1)
+      else if (kind.isSymbolicLink() && isFolder(place))
+        throw new Failure(`\`${place}\` is a link to a folder: put the folder itself there`)
       else if (!isObjectFile(name)) continue
       else if (kind.isSymbolicLink()) found.push(linked(place, top))
       else if (kind.isFile()) found.push(place)
@@ -124,7 +129,16 @@ function filesBelow(given: string): readonly string[] {
   return found
 }
 
-/** Throws unless the link stays in the folder. An object that is left out would be deleted, so nothing is left out. */
+function isFolder(place: string): boolean {
+  try {
+    return statSync(place).isDirectory()
+  } catch {
+    // It leads nowhere.
+    return false
+  }
+}
+
+/** Throws unless the link stays in the folder. */
 function linked(place: string, top: string): string {
   let target: string | null = null
   try {

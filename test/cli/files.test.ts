@@ -155,7 +155,6 @@ test.each([
 test.each([
   ['out of the folder', (at: string) => symlinkSync('/etc/hostname', at)],
   ['nowhere', (at: string) => symlinkSync(join(folder, 'nothing'), at)],
-  ['to a folder', (at: string) => symlinkSync(folder, at)],
 ])('a link that leads %s is refused', async (_where, link) => {
   put('good.yaml', aRule)
   link(join(folder, 'x.yaml'))
@@ -163,6 +162,18 @@ test.each([
   expect([code, standIn.sent]).toEqual([1, []])
   expect(stderr).toContain('leads out of the folder')
 })
+
+test.each(['x.yaml', 'rules'])(
+  'a link `%s` to a folder is refused: its objects would be deleted',
+  async (name) => {
+    put('good.yaml', aRule)
+    put('.shared/mail.yaml', aRule)
+    symlinkSync(join(folder, '.shared'), join(folder, name))
+    const { code, stderr } = await run('apply', folder, '--yes')
+    expect([code, standIn.sent]).toEqual([1, []])
+    expect(stderr).toContain(`${name}\` is a link to a folder: put the folder itself there`)
+  },
+)
 
 test.each(['plan', 'apply'])('%s of a folder without objects is an error', async (verb) => {
   put('notes.md', 'nothing')
@@ -295,7 +306,7 @@ describe('pull', () => {
     objects(mail)
     const { code, stderr } = await run('pull', folder)
     expect([code, readdirSync(outside)]).toEqual([1, []])
-    expect(stderr).toContain('leads out of the folder')
+    expect(stderr).toContain('is a link to a folder')
     rmSync(outside, { recursive: true })
   })
 })
