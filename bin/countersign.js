@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
 /*
@@ -28,6 +29,9 @@ child.once('error', (error) => {
   process.exitCode = 1
 })
 child.once('exit', (code, signal) => {
-  if (signal === null) process.exitCode = code ?? 1
-  else process.kill(process.pid, signal)
+  process.exitCode = code ?? 128 + (constants.signals[signal] ?? 0)
+  if (signal === null) return
+  // Ends by the same signal, so that a shell knows it. The first process of a container does not obey: it has the code.
+  process.removeAllListeners(signal)
+  process.kill(process.pid, signal)
 })

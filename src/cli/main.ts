@@ -14,7 +14,7 @@ import { addValidate } from './validate.ts'
 
 /*
  * The command line. It reaches a server over HTTP alone. Exit codes: 0 done, 1 not done or the run has not completed,
- * 2 `plan` found something to change, 130 after Ctrl-C.
+ * 2 `plan` found something to change or `apply` waits for a second person, 130 after Ctrl-C, 143 after SIGTERM.
  */
 
 const program = new Command('countersign')
@@ -35,11 +35,10 @@ addOrganizationCommands(program)
 addPrograms(program)
 tab(program, { completionCommandName: 'completion' })
 
-// The reader of a pipe may have read enough, such as `head`.
+// The reader of a pipe may have read enough, such as `head`. The command goes on, and its exit code stays true.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
-    process.exit(0)
   })
 
 try {

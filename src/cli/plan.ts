@@ -11,7 +11,11 @@ export function addPlanCommands(program: Command): void {
     .option('--repository <url>', 'where the files are; without it nothing is deleted')
     .option('--format <format>', '`text`, or `markdown` for a comment', formatOf, 'text')
     .action(plan)
-  command(program, 'apply <folder>', 'show the plan, ask, and do it: all or nothing')
+  command(
+    program,
+    'apply <folder>',
+    'show the plan, ask, and do it: all or nothing; exit code 2 if it waits for a second person',
+  )
     .option(
       '--repository <url>',
       'where the files are; what came from it and is in no file any more is deleted; without it nothing is',
@@ -99,6 +103,7 @@ async function apply(folder: string, options: Shared & Source & { yes?: true }):
   if (options.json !== true) show(planned)
   if (options.yes !== true && !(await confirm('Do exactly this?'))) throw new Failure('nothing was changed')
   const done = await sendObjects<Applied | Held>(api, files, { ...source, plan: planned.plan })
+  if ('change' in done) process.exitCode = 2
   if (options.json === true) return writeJson(done)
   if ('change' in done) {
     say('it waits for a second person, because:', 'yellow')

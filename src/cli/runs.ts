@@ -202,7 +202,11 @@ async function showLogs(runId: string, { json, follow: goesOn }: Shared & { foll
   const api = apiOf()
   const lines = (event: RunEvent): void =>
     json === true ? write(JSON.stringify(event)) : writeLine(event.at, wordsOf(event))
-  if (goesOn === true) return failUnlessCompleted(await watched(api, runId, lines))
+  if (goesOn === true) {
+    // Nobody reads on, such as after `head`.
+    process.stdout.once('error', () => process.exit())
+    return failUnlessCompleted(await watched(api, runId, lines))
+  }
   // The stream of a run that goes on has no end: it is left when nothing more comes.
   const quiet = new AbortController()
   let timer = setTimeout(() => quiet.abort(), longestSilence)

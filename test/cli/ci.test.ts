@@ -159,6 +159,13 @@ describe.each(['github', 'gitlab'] as const)('%s', (which) => {
   })
 })
 
+test('what waits for a second person is a warning of the job', async () => {
+  const held = { change: { id: 'apr_1', status: 'pending', why: ['`mail` allows more'] } }
+  standIn.answers[path] = ({ dry_run: dry = false }) => (dry ? [200, answer([change])] : [202, held])
+  expect([await jobs.github('apply'), await jobs.gitlab('apply')]).toEqual([[0], [2]])
+  expect(gitlab()['countersign-apply']).toMatchObject({ allow_failure: { exit_codes: 2 } })
+})
+
 test('the key that changes is there on main alone, and its values reach no script as text', () => {
   const { jobs: all } = github()
   expect(JSON.stringify(all['plan'])).not.toContain('APPLY_KEY')

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import {
   chmodSync,
   mkdirSync,
@@ -11,7 +12,8 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { cli } from './run-cli.ts'
+import { bin, cli } from './run-cli.ts'
+import { programEnv } from '../support/program-env.ts'
 import { startStandIn, type StandIn } from './stand-in.ts'
 
 /* `plan`, `apply`, `pull` and the errors of the connection, against a server that answers what a test says. */
@@ -35,8 +37,8 @@ beforeEach(() => {
   standIn.begin()
 })
 
-const run = (...args: readonly string[]) =>
-  cli(args, { env: { COUNTERSIGN_URL: url, COUNTERSIGN_API_KEY: 'csk_live_secret', NO_COLOR: '1' } })
+const env = () => ({ COUNTERSIGN_URL: url, COUNTERSIGN_API_KEY: 'csk_live_secret', NO_COLOR: '1' })
+const run = (...args: readonly string[]) => cli(args, { env: env() })
 const put = (path: string, text: string): void => {
   mkdirSync(dirname(join(folder, path)), { recursive: true })
   writeFileSync(join(folder, path), text)
@@ -225,7 +227,7 @@ describe('apply', () => {
       { change: { id: 'apr_1', status: 'pending', why: ['`mail` allows more'] } },
     ])
     const held = await run('apply', folder, '--yes')
-    expect([held.code, held.stdout]).toEqual([0, expect.stringContaining(`waiting\tapr_1\t${url}/console/approvals/apr_1\n`)]) // prettier-ignore
+    expect([held.code, held.stdout]).toEqual([2, expect.stringContaining(`waiting\tapr_1\t${url}/console/approvals/apr_1\n`)]) // prettier-ignore
     expect(held.stderr).toContain('`mail` allows more')
     standIn.answers['POST /organizations/org_1/apply'] = later(
       refused(409, 'conflict', 'something has changed'),
@@ -236,6 +238,36 @@ describe('apply', () => {
     })
   })
 })
+
+test('apply goes on if nobody reads the plan, and its exit code says what became of it', async () => {
+  put('mail.yaml', aRule)
+  const lines = Array.from({ length: 2_000 }, () => 'x'.repeat(100))
+  standIn.answers['POST /organizations/org_1/apply'] = ({ dry_run: dry = false }) =>
+    dry ? [200, applied([{ ...change, lines }])] : refused(409, 'conflict', 'something has changed')
+  const script = `'${process.execPath}' '${bin}' apply '${folder}' --yes | head -1; exit \${PIPESTATUS[0]}`
+  const code = await new Promise((resolve) =>
+    spawn('bash', ['-c', script], { env: { ...programEnv(), ...env() } }).once('close', resolve),
+  )
+  expect([code, standIn.sent.filter(({ path }) => path.includes('apply')).length]).toEqual([1, 2])
+})
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s ends the command by this signal, and not with 0',
+  async (name) => {
+    standIn.answers['GET /me'] = () => {
+      child.kill(name)
+      return null
+    }
+    const child = spawn(process.execPath, [bin, 'whoami'], {
+      env: { ...programEnv(), ...env() },
+      stdio: ['ignore', 'ignore', 'ignore'],
+    })
+    const ended = await new Promise((resolve) =>
+      child.once('exit', (code, signal) => resolve([code, signal])),
+    )
+    expect(ended).toEqual([null, name])
+  },
+)
 
 describe('pull', () => {
   const objects = (...data: readonly object[]) => {

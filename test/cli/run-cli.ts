@@ -4,7 +4,7 @@ import { programEnv } from '../support/program-env.ts'
 
 /* Runs the real command `countersign`. */
 
-const bin = fileURLToPath(new URL('../../bin/countersign.js', import.meta.url))
+export const bin = fileURLToPath(new URL('../../bin/countersign.js', import.meta.url))
 
 export interface Ended {
   readonly code: number | null

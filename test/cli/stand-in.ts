@@ -18,8 +18,8 @@ export interface StandIn {
   readonly url: string
   /** What was sent since `begin`. */
   sent: Sent[]
-  /** By method and path, without `/api/v1`. Others are 404. */
-  answers: Record<string, (body: Body) => readonly [status: number, answer: unknown]>
+  /** By method and path, without `/api/v1`. Others are 404. null: no answer comes. */
+  answers: Record<string, (body: Body) => readonly [status: number, answer: unknown] | null>
   /** Forgets what was sent, and answers only `GET /me`. */
   begin(): void
   close(): Promise<void>
@@ -32,7 +32,10 @@ export async function startStandIn(): Promise<StandIn> {
       const path = `${request.method} ${(request.url ?? '').replace('/api/v1', '').split('?', 1)[0]}`
       standIn.sent.push({ path, headers: request.headers, body })
       const unknown = { code: 'not_found', message: `no route answers \`${path}\``, details: [] }
-      const [status, answer] = standIn.answers[path]?.(body) ?? [404, { error: unknown }]
+      const { [path]: answered = () => [404, { error: unknown }] as const } = standIn.answers
+      const given = answered(body)
+      if (given === null) return
+      const [status, answer] = given
       const more = status === 302 ? { location: 'https://elsewhere.example/' } : {}
       response.writeHead(status, { 'content-type': 'application/json', ...more })
       response.end(typeof answer === 'string' ? answer : JSON.stringify(answer))
