@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import type { AnswerOf } from '../api/routes/index.ts'
+import { shownLine } from '../shared/shown-text.ts'
 import { apiOf, command, positive, type Shared } from './command.ts'
-import { Failure } from './failure.ts'
+import { Failure, Refusal } from './failure.ts'
 import type { Api } from './http.ts'
 import { ago, confirm, say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
 
@@ -65,12 +66,41 @@ async function decide(verb: 'approve' | 'reject', id: string, options: Deciding)
   if (approval.kind === 'resolution')
     throw new Failure(`nobody knows whether this call was made: look, and say it at ${link}`)
   // With `--yes` too: what was decided stands in the log of a job.
-  show(approval)
+  const covered = await coveredBy(api, approval)
+  show(approval, covered)
   const refused = approval.detail?.vote_refused ?? null
   if (refused !== null) throw new Failure([refused, `the approval is at ${link}`])
+  if (covered === null && verb === 'approve')
+    throw new Failure(`this key cannot see all that the approval covers: look, and decide it at ${link}`)
   const question = verb === 'approve' ? 'Approve exactly this?' : 'Reject it?'
   if (options.yes !== true && !(await confirm(question))) throw new Failure('nothing was decided')
   report(options, await vote(api, verb, id, options.comment))
+}
+
+type Covered = Readonly<Record<string, unknown>>
+
+/** The parameters of a call, or the inputs and steps of a whole run. null if the key may not see all of it. */
+async function coveredBy(
+  api: Api,
+  { kind, params, run_id: id, workflow_id: workflow }: Approval,
+): Promise<Covered | null> {
+  if (kind !== 'run') return params ?? null
+  if (id === null || workflow === null) return null
+  try {
+    const run = await api.call('GET /runs/{id}', { params: { id } })
+    const version = String(run.workflow_version)
+    const { definition } = await api.call('GET /workflows/{id}/versions/{version}', {
+      params: { id: workflow, version },
+    })
+    if (run.inputs === undefined) return null
+    return {
+      ...Object.fromEntries(Object.entries(run.inputs).map(([name, value]) => [`input.${name}`, value])),
+      ...Object.fromEntries(definition.steps.map(({ id: step, ...rest }) => [`step ${step}`, rest])),
+    }
+  } catch (error) {
+    if (error instanceof Refusal && (error.status === 403 || error.status === 404)) return null
+    throw error
+  }
 }
 
 function vote(api: Api, verb: 'approve' | 'reject', id: string, comment = ''): Promise<Approval> {
@@ -87,9 +117,9 @@ function report({ json }: Shared, decided: Approval): void {
   if (decided.status === 'pending') say(`your vote counts; at least ${Math.max(1, missing)} more is missing`)
 }
 
-/** Everything that an approver must see. Each line of a value is indented, so that it cannot look like one of ours. */
-function show(approval: Approval): void {
-  const { preview, params, detail, risk } = approval
+/** Everything that an approver must see. A name is one line, and each line of a value is indented, so that it cannot look like one of ours. */
+function show(approval: Approval, covered: Covered | null): void {
+  const { preview, detail, risk } = approval
   say(titleOf(approval), 'bold')
   const facts: readonly (readonly [string, string | null | undefined])[] = [
     ['status', approval.status],
@@ -108,17 +138,30 @@ function show(approval: Approval): void {
     if (typeof value === 'string' && value !== '')
       field(name, value, name === 'status' ? toneOf(value) : undefined)
   if (approval.values_hidden !== undefined) say(approval.values_hidden.reason, 'yellow')
-  say(approval.kind === 'change' ? 'what would change' : 'what would be sent', 'bold')
-  for (const [name, value] of Object.entries(params ?? {}))
+  say(headings[approval.kind] ?? 'what would be sent', 'bold')
+  for (const [name, value] of Object.entries(covered ?? {}))
     field(name, typeof value === 'string' ? value : JSON.stringify(value, null, 2))
-  for (const { name, note } of preview?.fields ?? [])
-    if (note !== undefined) say(`  look closely at ${name}: ${note}`, 'yellow')
-  if (preview?.note !== undefined) say(`  ${preview.note}`, 'yellow')
-  if (preview?.diff !== undefined) field('replaces', preview.diff.before ?? '(nothing)')
+  if (preview !== undefined) showPreview(preview, covered ?? {})
+}
+
+const headings: Readonly<Record<string, string>> = { change: 'what would change', run: 'what would run' }
+
+/** What the server has read for approvers besides the parameters, and what is to be looked at closely. */
+function showPreview({ fields, note, diff }: NonNullable<Approval['preview']>, covered: Covered): void {
+  for (const { name, value, said_by: host } of fields)
+    if (host !== undefined) field(name, `${host} says: ${value}`)
+    else if (!Object.hasOwn(covered, name)) field(name, value)
+  for (const { name, note: closely } of fields)
+    if (closely !== undefined) say(`  look closely at ${name}: ${closely}`, 'yellow')
+  if (note !== undefined) say(`  ${note}`, 'yellow')
+  if (diff === undefined) return
+  if (diff.skipped > 0) say(`  the first ${diff.skipped} characters stay as they are`)
+  field('replaces', diff.before ?? '(nothing)')
+  field('with', diff.after)
 }
 
 function field(name: string, value: string, style?: Parameters<typeof say>[1]): void {
   const [first = '', ...more] = value.split('\n')
-  say(`  ${name.padEnd(10)} ${first}`, style)
+  say(`  ${shownLine(name).padEnd(10)} ${first}`, style)
   for (const line of more) say(`  ${' '.repeat(10)} ${line}`, style)
 }

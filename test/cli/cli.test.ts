@@ -191,6 +191,22 @@ describe('an approval', () => {
     expect(await as('approver', ['approve', id, '-y'])).toMatchObject({ code: 1 })
   })
 
+  test('of a whole run shows its inputs and steps', async () => {
+    const holdFrom = (risk: string | null) =>
+      client.get('owner', 'PATCH', `${organization}/governance`, { approval_required_from: risk })
+    await holdFrom('low')
+    const { stderr } = await as('admin', ['run', 'report', '-i', 'to=c@larkspur.example', '-f'], {
+      onOutput: (output, _type, interrupt) => void (output.includes('run.awaiting_approval') && interrupt()),
+    })
+    await holdFrom(null)
+    const waiting = await as('approver', ['approvals', '--run', idIn(stderr, 'run')])
+    const approved = await as('approver', ['approve', idIn(waiting.stdout, 'apr'), '-y'])
+    expect([approved.code, approved.stdout]).toEqual([0, expect.stringMatching(/\tapproved\n$/)])
+    expect(approved.stderr).toMatch(
+      /what would run\n {2}input\.to {3}c@larkspur\.example\n[^]*step send[^]*"mail_send"/,
+    )
+  })
+
   inTerminal('in a terminal it asks, and only yes is yes', async () => {
     const id = await held()
     const answer = (typed: string) => {
