@@ -437,6 +437,25 @@ describe('rights', () => {
     expect((await ours('admin', 'POST', '/release', named)).body).toEqual({ released: 1 })
   })
 
+  test('a service account applies workflows, and plans rules', async () => {
+    const given = files()
+    const account = (await ours('owner', 'POST', '/service-accounts', { name: word(), role: 'member' })).body
+    const keyOf = (...scopes: string[]) =>
+      as('owner', 'POST', '/api-keys', {
+        ...{ name: 'ci', scopes, service_account: account.id },
+        organization_id: server.identities.organization_id,
+      })
+    const { api_key: key } = (await keyOf('rules:read', 'workflows:read', 'workflows:write')).body
+    const rule = { ...given.rule, approvers: undefined }
+    const from = { repository: repository() }
+    expect((await withKey(key, '/apply', { objects: [given.workflow], ...from })).status).toBe(200)
+    const objects = [given.workflow, rule, given.labelRule]
+    expect((await withKey(key, '/apply', { objects, ...from, dry_run: true })).status).toBe(200)
+    expect(codeOf(await withKey(key, '/apply', { objects, ...from }))).toBe('403 missing_scope')
+    for (const scope of ['rules:write', 'policies:write', 'governance:write'])
+      expect(codeOf(await keyOf(scope))).toBe('403 insufficient_role')
+  })
+
   test('a dry run reads, and needs no right to write', async () => {
     const given = files()
     const key = await keyWith(['rules:read', 'organizations:*'])
