@@ -11,6 +11,7 @@ import { actorOf, type Caller } from '../../governance/access/identity.ts'
 import { requireThawed } from '../../governance/access/frozen.ts'
 import { runAs } from '../../governance/access/recheck.ts'
 import { refuseEnded } from '../../governance/approvals/expire.ts'
+import { readVoteRefusal } from '../../governance/approvals/detail.ts'
 import { reviseApproval, wakeRun } from '../../governance/approvals/moves.ts'
 import { voterRefusal } from '../../governance/approvals/refusals.ts'
 import { bestOf, requirementOf } from '../../governance/approvals/requirement.ts'
@@ -106,6 +107,9 @@ async function prepareRevision(context: UnsealingRuns, request: ReviseRequest): 
     throw new DomainError('bad_transition', 'only a held call of a run has parameters that can be edited')
   if (row.params_sealed === null || row.params_hash === null)
     throw new DomainError('approval_already_decided', `the approval is already \`${row.status}\``)
+  // Before any value is opened, so that no answer tells a stranger what the values are.
+  const refusal = await readVoteRefusal(context.db, request.caller, request.approvalId)
+  if (refusal !== null) throw refusal
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   const run = await readRunSnapshot(context, key.runId)
   const former = await openParams(context.sealer, key, row.params_sealed)

@@ -4,6 +4,7 @@ import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { readApprovalDetail } from '../../db/queries/approvals.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import type { Viewer } from '../access/viewer.ts'
+import type { DomainError } from '../errors.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import {
@@ -13,8 +14,10 @@ import {
   fillSeats,
   missingVotes,
   requirementOf,
+  type Requirement,
   type StoredTerms,
   type Voted,
+  type Voter,
 } from './requirement.ts'
 import type { ApprovalDetail } from './read.ts'
 import { readVoters, whyNobodyCan } from './voters.ts'
@@ -47,23 +50,15 @@ const mostCounted = 100
 /** The approval must exist in the viewer's organization. */
 export async function readDetail(
   context: VersionReader,
-  { organizationId, userId, role }: Viewer,
+  viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalDetail> {
   const { db } = context
-  const { rows } = await readApprovalDetail<Row>({
-    approvalId,
-    organizationId,
-    isOver: isOverSql(sql<Date>`clock_timestamp()`),
-  }).execute(db)
-  const row = rows[0] as Row
-  const required = requirementOf(row, readSettings(row.settings))
-  const voter = bestOf(await rightsOf(db, organizationId, { userId, role }), row, required)
+  const { organizationId } = viewer
+  const row = await readRow(db, organizationId, approvalId)
   const asked = row.kind === 'ask' ? await readQuestion(context, organizationId, approvalId) : null
   const hasStandIn = asked?.question?.otherwise !== undefined
-  const refusal =
-    endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending', hasStandIn }) ??
-    (await voterRefusal(db, organizationId, voter, row, required))
+  const { required, voter, refusal } = await standingOf(db, viewer, row, hasStandIn)
   const people = row.status === 'pending' ? await readVoters(db, organizationId, required.seats) : []
   const left = people.filter((person) => decisionRefusal(person, row, required) === null).length
   const filled = fillSeats(required.seats, approving(row.votes, row, required))
@@ -83,6 +78,34 @@ export async function readDetail(
         ? null
         : { outcome: row.observed_outcome ?? 'finished', at: row.observed_at.toISOString() },
   }
+}
+
+/** Null if the vote would count. It is as of now: check it again under the lock. The approval is one of a call. */
+export const readVoteRefusal = async (
+  db: Db,
+  viewer: Viewer,
+  approvalId: string,
+): Promise<DomainError | null> =>
+  (await standingOf(db, viewer, await readRow(db, viewer.organizationId, approvalId))).refusal
+
+async function readRow(db: Db, organizationId: string, approvalId: string): Promise<Row> {
+  const isOver = isOverSql(sql<Date>`clock_timestamp()`)
+  const { rows } = await readApprovalDetail<Row>({ approvalId, organizationId, isOver }).execute(db)
+  return rows[0] as Row
+}
+
+async function standingOf(
+  db: Db,
+  { organizationId, userId, role }: Viewer,
+  row: Row,
+  hasStandIn = false,
+): Promise<{ required: Requirement; voter: Voter; refusal: DomainError | null }> {
+  const required = requirementOf(row, readSettings(row.settings))
+  const voter = bestOf(await rightsOf(db, organizationId, { userId, role }), row, required)
+  const refusal =
+    endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending', hasStandIn }) ??
+    (await voterRefusal(db, organizationId, voter, row, required))
+  return { required, voter, refusal }
 }
 
 async function absentPerson(

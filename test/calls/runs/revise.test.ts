@@ -1,0 +1,76 @@
+import { beforeEach, expect, test } from '@jest/globals'
+import { readDefinedCall, type DefinedCall, type ResolvedCall } from '../../../src/calls/runs/call.ts'
+import { decideSteps } from '../../../src/calls/runs/effect.ts'
+import { prepareCall } from '../../../src/calls/runs/prepare.ts'
+import { reviseCall } from '../../../src/calls/runs/revise.ts'
+import { prepareChange } from '../../../src/governance/applying/apply.ts'
+import { vote } from '../../../src/governance/approvals/vote.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
+import type { JsonObject } from '../../../src/policy/types.ts'
+import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
+import { create, forgetAll } from '../../governance/rules/policy-calls.ts'
+import {
+  denyRule,
+  holdRule,
+  outcomeOf,
+  outputOf,
+  useEngine,
+  type Engine,
+} from '../../governance/runs/engine-fixture.ts'
+
+let engine: Engine
+useEngine((started) => (engine = started))
+beforeEach(() => forgetAll(engine))
+
+const letter = { to: 'a@b.test', subject: 'x', text: 'secret-7' }
+const start = (tool = 'mail_send', params: JsonObject = letter) =>
+  engine.run({ steps: [{ id: 's', tool, params }] })
+const keyOf = (runId: string) => ({ runId, stepId: 's', itemIndex: -1 })
+const define = (runId: string) => readDefinedCall(engine.context, keyOf(runId))
+
+/** Prepares the call as a worker does. */
+async function prepare(defined: DefinedCall): Promise<ResolvedCall> {
+  const tool = defined.tool as ToolDeclaration
+  const { value, permit } = await prepareCall(engine.context, defined, tool, new AbortController().signal)
+  permit.release()
+  return value
+}
+const decide = async (defined: DefinedCall) =>
+  engine.context.combiner.join(engine.organizationId, decideSteps, await prepare(defined))
+const hold = async (runId: string) => engine.hold(await prepare(await define(runId)))
+
+const revise = (approvalId: string, params: JsonObject, by: BootstrapName) =>
+  reviseCall(engine.context, { caller: engine.caller(by), approvalId, params, comment: '' })
+const ask = (approvalId: string) =>
+  vote(engine.context, {
+    caller: engine.caller('admin'),
+    approvalId,
+    decision: 'reject',
+    comment: 'another address',
+    changesRequested: true,
+    prepareChange: prepareChange(engine.context),
+  })
+/** Held, edited by an admin, and confirmed by the requester. */
+async function editedByAdmin(runId: string, params: JsonObject): Promise<void> {
+  await revise(await hold(runId), params, 'admin')
+  await engine.vote(await hold(runId), 'member')
+}
+
+test('who may not edit the call learns nothing about its values', async () => {
+  await engine.rules(holdRule())
+  const id = await hold(await start())
+  const refusalOf = (text: unknown) =>
+    revise(id, { text } as JsonObject, 'viewer').then(
+      () => 'edited',
+      ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
+    )
+  const wrong = await refusalOf('secret-1')
+  expect(wrong).toContain('not_an_approver')
+  expect(await refusalOf('secret-7')).toBe(wrong)
+  expect(await refusalOf(7)).toBe(wrong)
+  await engine.vote(id, 'admin')
+  const decided = await refusalOf('secret-1')
+  expect(decided).toContain('approval_already_decided')
+  expect(await refusalOf('secret-7')).toBe(decided)
+})
+
