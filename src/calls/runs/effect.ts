@@ -3,6 +3,7 @@ import { stepError } from '../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../tools/kit/tool.ts'
 import { addedLabels, type Decided, refused, judgeCall } from '../../policy/decide.ts'
+import type { CallRevision } from '../../db/schema/runs.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { toolNotAvailable } from '../../contract/tool-services.ts'
@@ -131,11 +132,15 @@ function decideStep(tx: ChainTx, ledger: Ledger, asked: ResolvedCall): Decision 
   if (op.problem !== null) return finish(call, op, 'failed', op.problem.message, op.problem.code)
   if (!fits) return finish(call, op, 'failed', runTooLarge.message, runTooLarge.code)
   // A person has edited the parameters after they were read: the next attempt reads those that hold now.
-  if (effect.revision !== null && effect.params_hash !== op.paramsHash) throw new EditedMeanwhile()
+  if (effect.revision !== null && !isOfRevision(effect.revision, effect, op)) throw new EditedMeanwhile()
   if (effect.params_hash !== (reused?.paramsHash ?? op.paramsHash))
     throw new Error(`the parameters of \`${effectId(op.key)}\` differ from the stored ones`)
   return judge(call, op)
 }
+
+/** Labels and parameters are read one after the other. A call with too many labels to compare has failed before. */
+const isOfRevision = (revision: CallRevision, { params_hash }: EffectRecord, op: ResolvedCall): boolean =>
+  params_hash === op.paramsHash && revision.labels.every((label) => op.labels.includes(label))
 
 /** The chain has made the call already, and it means the same. It keeps its labels, and gets those that it would get now. */
 function takeOutcome(call: LockedCall, op: ResolvedCall, reused: Reused): Decision {

@@ -74,3 +74,15 @@ test('who may not edit the call learns nothing about its values', async () => {
   expect(await refusalOf('secret-7')).toBe(decided)
 })
 
+test('an edit between the reads of the labels and of the parameters keeps the label `untrusted`', async () => {
+  const former = holdRule({ params: [{ param: 'to', operator: 'equals', value: letter.to }] })
+  await engine.rules(former, denyRule({ labels: { any_of: ['untrusted'] } }))
+  const runId = await start()
+  await ask(await hold(runId))
+  const revision = await hold(runId)
+  const early = await define(runId)
+  await revise(revision, { to: 'other@c.test' }, 'member')
+  await expect(decide(early)).rejects.toMatchObject({ name: 'EditedMeanwhile' })
+  expect(await decide(await define(runId))).toMatchObject({ state: 'denied' })
+})
+
