@@ -233,3 +233,26 @@ test('a run that is made again takes the edited call over, and does not make the
   await stack.cancel(third.runId)
   expect(await stack.ended(third.runId)).toMatchObject({ run: 'cancelled' })
 })
+
+test('an edit does not make the service forget that an earlier run has made the call', async () => {
+  const definition = { steps: [mail('send'), read('last', 'fail', { depends_on: ['send'] })] }
+  const runId = await stack.run(definition)
+  expect(await stack.ended(runId)).toMatchObject({ run: 'failed', send: 'completed' })
+  await stack.rules(holdMails({ params: [{ param: 'to', operator: 'equals', value: 'a@b.test' }] }))
+  const again = await rerun(stack.context, {
+    caller: stack.caller('member'),
+    runId,
+    version: 'same',
+    onRepeat: 'hold',
+    inputs: {},
+    unknownHappened: null,
+    from: 'start',
+  })
+  const first = await stack.held(again.runId)
+  await ask(first)
+  const id = await next(again.runId, first)
+  await revise(id, { to: 'other@b.test' })
+  expect(await view(await next(again.runId, first, id))).toMatchObject({ kind: 'repeat' })
+  await stack.cancel(again.runId)
+  expect(await stack.ended(again.runId)).toMatchObject({ run: 'cancelled' })
+})

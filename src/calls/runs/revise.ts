@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import { getTool } from '../../tools/index.ts'
-import type { ToolDeclaration } from '../../tools/kit/tool.ts'
-import { parseParams } from '../../contract/tool-params.ts'
+import { parseParams, type ParsedParams } from '../../contract/tool-params.ts'
 import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { reviseEffect } from '../../db/queries/runs.ts'
 import type { CallRevision } from '../../db/schema/runs.ts'
@@ -113,9 +112,14 @@ async function prepareRevision(context: UnsealingRuns, request: ReviseRequest): 
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   const run = await readRunSnapshot(context, key.runId)
   const former = await openParams(context.sealer, key, row.params_sealed)
-  const names = changedNames(former.params, request.params)
+  const read = (params: JsonObject): ParsedParams =>
+    parseParams(tool, effectiveParams(tool, params, run.requesterEmail))
+  const names = changedNames(
+    read(former.params),
+    read({ ...former.params, ...request.params }),
+    request.params,
+  )
   const next = withTyped(former, names, request.params)
-  checkTyped(tool, next.params, run.requesterEmail)
   const paramsHash = hashOf({ tool: tool.name, params: next.params })
   return {
     key,
@@ -127,14 +131,21 @@ async function prepareRevision(context: UnsealingRuns, request: ReviseRequest): 
   }
 }
 
-function changedNames(former: JsonObject, given: JsonObject): string[] {
-  const names = Object.entries(given).flatMap(([name, value]) =>
-    Object.hasOwn(former, name) && canonicalJson(former[name] ?? null) === canonicalJson(value) ? [] : [name],
-  )
+/** Of those given, the parameters that mean something else for the tool. Throws if the tool does not take them. */
+function changedNames(former: ParsedParams, next: ParsedParams, given: JsonObject): string[] {
+  if (!next.ok) {
+    const issues = next.issues.map(({ path, message }) => ({ path: `params.${path}`, message }))
+    throw new DomainError('validation_error', 'the parameters do not fit the tool', issues)
+  }
+  const names = Object.keys(given).filter((name) => !former.ok || !isSame(name, former.params, next.params))
   if (names.length === 0)
     throw errorAt('validation_error', 'params', 'are as they were: change a value, or cancel the run')
   return names
 }
+
+const isSame = (name: string, one: JsonObject, other: JsonObject): boolean =>
+  Object.hasOwn(one, name) === Object.hasOwn(other, name) &&
+  canonicalJson(one[name] ?? null) === canonicalJson(other[name] ?? null)
 
 /** What a person types is untrusted, and keeps the labels of what it replaces. */
 function withTyped(
@@ -153,13 +164,6 @@ function withTyped(
 }
 
 const typedLabels = ['untrusted']
-
-function checkTyped(tool: ToolDeclaration, params: JsonObject, requesterEmail: string): void {
-  const parsed = parseParams(tool, effectiveParams(tool, params, requesterEmail))
-  if (parsed.ok) return
-  const issues = parsed.issues.map(({ path, message }) => ({ path: `params.${path}`, message }))
-  throw new DomainError('validation_error', 'the parameters do not fit the tool', issues)
-}
 
 interface Revising extends ReviseRequest, Revised {
   readonly role: Parameters<typeof rightsOf>[2]['role']
@@ -207,7 +211,9 @@ async function reviseNow(call: LockedCall, given: Revising): Promise<DomainError
     paramsHash,
   }
   reviseApproval(call, approval, edit)
-  void tx.send(reviseEffect({ ...given.key, sealed, paramsHash, revision, repeats: given.repeats }))
+  // An earlier run has made the call as it was: the service may know it.
+  const repeats = effect.repeats ?? given.repeats
+  void tx.send(reviseEffect({ ...given.key, sealed, paramsHash, revision, repeats }))
   run.status_reason = `step \`${effect.step_id}\` was edited by ${quote(caller.email)}`
   writeLedger(tx, ledger)
   wakeRun(tx, approval, caller.userId)

@@ -86,3 +86,18 @@ test('an edit between the reads of the labels and of the parameters keeps the la
   expect(await decide(await define(runId))).toMatchObject({ state: 'denied' })
 })
 
+test('a value that means the same for the tool is no change', async () => {
+  await engine.rules(holdRule({ approver_may_edit: ['cc', 'text'] }))
+  const id = await hold(await start())
+  await expect(revise(id, { cc: null }, 'admin')).rejects.toMatchObject({
+    code: 'validation_error',
+    message: expect.stringContaining('are as they were') as unknown,
+  })
+  await revise(id, { cc: null, text: 'other' }, 'admin')
+  expect((await engine.effectOf({ key: keyOf((await approval(id)).run_id ?? '') }))?.revision).toMatchObject({
+    typed: { text: engine.caller('admin').userId },
+  })
+})
+
+const approval = (id: string) =>
+  engine.context.db.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
