@@ -153,7 +153,10 @@ const ofAuthor = (refusal: Refusal | null): Refusal | null =>
     ? null
     : {
         ...refusal,
-        explanation: refusal.explanation.replace(/\.$/, ', and somebody with this role wrote the step.'),
+        explanation: refusal.explanation.replace(
+          /\.$/,
+          ', and somebody with this role wrote the step or edited the call.',
+        ),
       }
 
 /** The first refusal that is certain, else the first possible one. */

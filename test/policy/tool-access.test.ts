@@ -199,7 +199,9 @@ describe('limits of the organization and of a role apply together', () => {
     expect(compiled(policies).refusal({ ...call, authorRoles: ['admin'] })).toBeNull()
     expect(compiled(policies).refusal({ ...call, authorRoles: ['admin', 'member'] })).toMatchObject({
       isCertain: true,
-      explanation: expect.stringMatching(/, and somebody with this role wrote the step\.$/),
+      explanation: expect.stringMatching(
+        /, and somebody with this role wrote the step or edited the call\.$/,
+      ),
     })
   })
 

@@ -15,7 +15,7 @@ import { alreadyMade } from './earlier.ts'
 import { unlessConfirmed } from './revised.ts'
 import { effectId, readCallId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind } from './ledger-store.ts'
-import type { EffectRecord, Ledger, LockedCall, LockedRun } from './ledger.ts'
+import { typists, type EffectRecord, type Ledger, type LockedCall, type LockedRun } from './ledger.ts'
 import {
   callFitsRun,
   organizationLimitReached,
@@ -367,11 +367,15 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
     )
   const { compiled, toolAccess } = tx.policy
   const revision = ledger.effects.get(effectId(op.key))?.revision ?? null
+  // A person who edits the call may do no more with the tool than they may do by their own role.
+  if (typists(revision).some((person) => !ledger.roles.has(person)))
+    return refused('editor has left', 'A person who edited this call is no longer a member.')
+  const { runId: run_id, stepId: step_id } = op.key
   const byRules = judgeCall(
     { compiled, toolAccess: toolAccess.of(run.requested_by) },
     callOf(op, whereTo(locked, op)),
     role,
-    ledger.step(run.id, op.key.stepId)?.author_roles,
+    ledger.rolesFor(run, { run_id, step_id, revision }),
   )
   const decided = unlessConfirmed(byRules, revision)
   const repeats = repeatedBy(ledger, op)

@@ -92,6 +92,11 @@ export function toolOf({ tool }: Pick<EffectRecord, 'tool'>): string {
   return tool
 }
 
+/** The people whose values the call has. */
+export const typists = (revision: CallRevision | null): string[] => [
+  ...new Set(Object.values(revision?.typed ?? {})),
+]
+
 export interface StepRecord {
   readonly run_id: string
   readonly step_id: string
@@ -135,12 +140,14 @@ export class Ledger {
     return this.steps.get(stepKey(runId, stepId))
   }
 
-  /** These are the roles of the step's authors, and the requester's if they have one. */
+  /** The present roles of the requester and of everybody who typed a value of the call, and those of the step's authors. */
   rolesFor(
     { requested_by }: RunState,
-    { run_id, step_id }: Pick<EffectRecord, 'run_id' | 'step_id'>,
+    { run_id, step_id, revision }: Pick<EffectRecord, 'run_id' | 'step_id' | 'revision'>,
   ): Role[] {
-    return [this.roles.get(requested_by) ?? [], this.step(run_id, step_id)?.author_roles ?? []].flat()
+    const people = [requested_by, ...typists(revision)]
+    const authors = this.step(run_id, step_id)?.author_roles ?? []
+    return [...people.flatMap((person) => this.roles.get(person) ?? []), ...authors]
   }
 
   /** The caller must then set the row's state. */

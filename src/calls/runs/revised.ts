@@ -10,7 +10,7 @@ import {
 import { storedSeats, type Requirement } from '../../governance/approvals/requirement.ts'
 import type { ResolvedCall } from './call.ts'
 import { alreadyMade } from './earlier.ts'
-import type { EffectRecord, LockedCall } from './ledger.ts'
+import { typists, type EffectRecord, type LockedCall } from './ledger.ts'
 
 /*
  * The parameters of a held call can be edited (revise.ts): by its requester, if an approver asks for changes, and by an
@@ -65,7 +65,7 @@ interface Hold extends Pick<ApprovalRecord, 'kind' | 'typed_by' | 'may_edit'> {
 
 export function holdOf(call: LockedCall, op: ResolvedCall, decided: Decided, again: HeldAgain | null): Hold {
   const { revision } = call.effect
-  const typed_by = [...new Set(Object.values(revision?.typed ?? {}))]
+  const typed_by = typists(revision)
   const former = again?.former
   if (again?.asksForChanges === true)
     return { kind: 'revision', terms: whoEdits(call, op), typed_by, may_edit: [] }

@@ -303,7 +303,8 @@ export const readRunLedger = <Run, Effect, Step, Approval>(
     ), m as (
       select user_id, role, (select email_verified from users where id = memberships.user_id) as confirmed
       from memberships where organization_id = ${organizationId}
-        and user_id in (select requested_by from r union select ${holderOfVote} from approval_votes v join a on a.id = v.approval_id)
+        and user_id in (select requested_by from r union select ${holderOfVote} from approval_votes v join a on a.id = v.approval_id
+                        union select typed.value from e cross join jsonb_each_text(e.revision->'typed') as typed)
     )
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
            (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,

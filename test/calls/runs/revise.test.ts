@@ -101,3 +101,51 @@ test('a value that means the same for the tool is no change', async () => {
 
 const approval = (id: string) =>
   engine.context.db.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+test('tool policies for the role of whoever edited the call hold for it', async () => {
+  await engine.rules(holdRule({ approver_may_edit: ['text'] }))
+  const runId = await start()
+  await editedByAdmin(runId, { text: 'other' })
+  await create(engine, { tool_name: 'mail_send', allowed: false, role: 'admin' })
+  expect(await decide(await define(runId))).toMatchObject({
+    state: 'denied',
+    reason: expect.stringContaining('wrote the step or edited the call') as unknown,
+  })
+})
+
+test('an edited call is denied if the person who edited it has left', async () => {
+  await engine.rules(holdRule({ approver_may_edit: ['text'] }))
+  const runId = await start()
+  await editedByAdmin(runId, { text: 'other' })
+  const { userId, organizationId } = engine.caller('admin')
+  await engine.context.db.deleteFrom('memberships').where('user_id', '=', userId).execute()
+  try {
+    expect(await decide(await define(runId))).toMatchObject({
+      state: 'denied',
+      reason: expect.stringContaining('no longer a member') as unknown,
+    })
+  } finally {
+    const membership = { organization_id: organizationId, user_id: userId, role: 'admin' } as const
+    await engine.context.db.insertInto('memberships').values(membership).execute()
+  }
+})
+
+test('the size of an output is limited for the role of whoever edited the call', async () => {
+  await engine.rules({ ...holdRule({ approver_may_edit: ['key'] }), tools: ['memory_get'] })
+  const runId = await start('memory_get', { key: 'k' })
+  await editedByAdmin(runId, { key: 'other' })
+  await create(engine, { tool_name: 'memory_get', role: 'admin', restrictions: { max_response_size_kb: 1 } })
+  const op = await prepare(await define(runId))
+  const call = {
+    source: 'workflows',
+    tool: 'memory_get',
+    sideEffect: 'read',
+    params: {},
+    labels: [],
+  } as const
+  const output = outputOf(op.key, 'x'.repeat(2_000))
+  const attempt = await engine.go(op)
+  expect(await engine.record(outcomeOf(op, attempt, { state: 'completed', output, labels: [], call }))).toBe(
+    'failed',
+  )
+})
