@@ -1,4 +1,4 @@
-import { mostRevisions } from '../src/calls/runs/revised.ts'
+import { mostRevisions } from '../src/governance/approvals/edits.ts'
 import { longestPath } from '../src/api/object-kinds.ts'
 import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'

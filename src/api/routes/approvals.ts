@@ -213,6 +213,9 @@ export const approval = named('Approval', {
         .string()
         .nullable()
         .describe('why your vote would be refused now; null if it would count'),
+      can_be_edited: z
+        .boolean()
+        .describe('for a held call of a run; if false, `request_changes` ends it as any rejection does'),
       deciding_for: z
         .strictObject({ user_id: id, email: z.string(), until: time })
         .nullable()

@@ -7,6 +7,7 @@ import {
   type HeldAgain,
   type NewApproval,
 } from '../../governance/approvals/records.ts'
+import { mostRevisions } from '../../governance/approvals/edits.ts'
 import { storedSeats, type Requirement } from '../../governance/approvals/requirement.ts'
 import type { ResolvedCall } from './call.ts'
 import { alreadyMade } from './earlier.ts'
@@ -20,10 +21,7 @@ import { typists, type EffectRecord, type LockedCall } from './ledger.ts'
 /** The reason of a call that no rule holds, and that an approver has edited: somebody else must confirm it. */
 export const edited = 'edited by an approver'
 
-/** One call is edited so often. The next rejection that asks for changes ends it. */
-export const mostRevisions = 20
-
-/** A call that has begun is never edited: it may be known at the service by its former parameters. */
+/** A call that has begun is never edited: it may be known at the service by its former parameters. SQL: `hasEditableCall`. */
 export const isEditable = ({ state, attempt, tool }: EffectRecord): boolean =>
   state === 'held' && attempt === 0 && tool !== null
 

@@ -329,7 +329,7 @@ function Decide(props: {
           Reject
         </button>
       </div>
-      {approval.kind === 'step' || approval.kind === 'edit' ? <EndsRun /> : null}
+      {approval.kind === 'step' || approval.kind === 'edit' ? <EndsRun approval={approval} /> : null}
     </PostForm>
   )
 }
@@ -339,15 +339,19 @@ const OnceMore = ({ runId }: { runId: string }) => (
   <p class="small">
     Approve: the call is made once more. Reject: the run ends as rejected, unless the step has
     <code>on_error: continue</code>. To leave the call out, reject it, and{' '}
-    <a href={`/console/runs/${runId}`}>run it again</a> with “Leave it out”.
+    <a href={`/console/runs/${runId}`}>run it again</a> with “Leave it out”. Request changes ends the run like
+    Reject: this call is not edited.
   </p>
 )
 
 /** docs/workflows.md describes every way in which a step can end badly. */
-const EndsRun = () => (
+const EndsRun = ({ approval: { detail } }: { readonly approval: ApprovalView }) => (
   <p class="quiet small ends-run">
     Reject also ends the run, and its other held calls are withdrawn, unless the step has{' '}
-    <code>on_error: continue</code>. Request changes asks the person who started the run to edit this call.
+    <code>on_error: continue</code>.{' '}
+    {detail?.can_be_edited === false
+      ? 'Request changes ends it like Reject: this call has begun, or was edited too often, so it is not edited any more.'
+      : 'Request changes asks the person who started the run to edit this call.'}
   </p>
 )
 

@@ -180,6 +180,14 @@ export const hasSeatFor = (
                           where (l->>'at')::timestamptz <= coalesce(decided_at, clock_timestamp())
                             and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...ids]}::text[])))))`
 
+/** SQL: whether the held call of this approval has begun no attempt, and was edited fewer times than `most`. */
+export const hasEditableCall = (
+  { runId, id }: { readonly runId: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },
+  most: number,
+): RawBuilder<boolean> => sql<boolean>`exists (
+  select from effects e where e.run_id = ${runId} and e.approval_id = ${id} and e.state = 'held' and e.attempt = 0
+    and e.tool is not null and coalesce((e.revision->>'count')::int, 0) < ${most})`
+
 /** Only where no group decides: the approving votes that count now, as in `countingVotes` of src/governance/approvals/requirement.ts. */
 export const countingVotesOf = (allowsOwn: boolean): RawBuilder<number> => sql<number>`(
   select count(distinct m.user_id) from approval_votes v ${joinHolder(sql`approvals.organization_id`)}
@@ -193,9 +201,10 @@ export const readApprovalDetail = <Row>(given: {
   readonly approvalId: string
   readonly organizationId: string
   readonly isOver: RawBuilder<boolean>
+  readonly mostEdits: number
 }): RawBuilder<Row> => sql`
   select a.kind, a.status, a.requested_by, a.authors, a.expires_at, a.approver, a.approvals_needed, a.seats, a.typed_by,
-    ${given.isOver} as is_over, s.agent_name, s.agent_kind,
+    ${given.isOver} as is_over, ${hasEditableCall({ runId: sql`a.run_id`, id: sql`a.id` }, given.mostEdits)} as can_be_edited, s.agent_name, s.agent_kind,
     a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
     r.at as observed_at,
     ${votesWithStandings(sql`a.id`, sql`a.organization_id`)} as votes

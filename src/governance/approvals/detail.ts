@@ -20,6 +20,7 @@ import {
   type Voter,
 } from './requirement.ts'
 import type { ApprovalDetail } from './read.ts'
+import { mostRevisions } from './edits.ts'
 import { readVoters, whyNobodyCan } from './voters.ts'
 import { rightsOf } from './rights.ts'
 import { shownSeats } from '../../policy/seats.ts'
@@ -31,6 +32,7 @@ interface Row extends Voted, StoredTerms {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
   readonly is_over: boolean
+  readonly can_be_edited: boolean
   readonly agent_name: string | null
   readonly agent_kind: string | null
   readonly rule_name: string | null
@@ -72,6 +74,7 @@ export async function readDetail(
     voters_left: Math.min(left, mostCounted),
     cannot_be_given: row.status === 'pending' ? whyNobodyCan(people, row, required) : null,
     vote_refused: refusal?.message ?? null,
+    can_be_edited: row.can_be_edited && asksForEdits.has(row.kind),
     deciding_for: refusal === null ? await absentPerson(db, organizationId, voter.for_user) : null,
     observed:
       row.observed_at === null
@@ -90,7 +93,12 @@ export const readVoteRefusal = async (
 
 async function readRow(db: Db, organizationId: string, approvalId: string): Promise<Row> {
   const isOver = isOverSql(sql<Date>`clock_timestamp()`)
-  const { rows } = await readApprovalDetail<Row>({ approvalId, organizationId, isOver }).execute(db)
+  const { rows } = await readApprovalDetail<Row>({
+    approvalId,
+    organizationId,
+    isOver,
+    mostEdits: mostRevisions,
+  }).execute(db)
   return rows[0] as Row
 }
 
@@ -107,6 +115,8 @@ async function standingOf(
     (await voterRefusal(db, organizationId, voter, row, required))
   return { required, voter, refusal }
 }
+
+const asksForEdits: ReadonlySet<ApprovalKind> = new Set(['step', 'edit', 'revision'])
 
 async function absentPerson(
   db: Db,

@@ -11,6 +11,9 @@ import { readVotes } from './votes.ts'
 
 /* What people need to see of a held call whose parameters were edited, or are to be edited. */
 
+/** One call is edited so often. The next rejection that asks for changes ends it. */
+export const mostRevisions = 20
+
 /** Who edited what the approval covered. It has no values. */
 export interface ShownRevision {
   readonly by: { readonly user_id: string; readonly email: string }

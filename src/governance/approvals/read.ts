@@ -18,7 +18,7 @@ import { openState } from './approved-state.ts'
 import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { fieldsOf } from '../../contract/tool-params.ts'
-import { readEdits, type ShownEdits, type ShownRevision } from './edits.ts'
+import { mostRevisions, readEdits, type ShownEdits, type ShownRevision } from './edits.ts'
 import { inAuthorsOrder, shownQuestion, type ShownQuestion } from './question.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputBinding } from '../sealing/bindings.ts'
@@ -27,7 +27,7 @@ import { hiddenByApproval, mayFillOne, seesLikeDeciders, type Deciding, type Dec
 import { shownSeats, type ShownSeat } from '../../policy/seats.ts'
 import { rightsOf } from './rights.ts'
 import { readVotes, type VoteView } from './votes.ts'
-import { countingVotesOf, hasSeatFor } from '../../db/queries/approvals.ts'
+import { countingVotesOf, hasEditableCall, hasSeatFor } from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
 
 export interface ApprovalView {
@@ -117,6 +117,8 @@ export interface ApprovalDetail {
   readonly cannot_be_given: string | null
   /** Null if the vote would count. */
   readonly vote_refused: string | null
+  /** Whether the call of a run can still be edited: else a request for changes ends it, as any rejection does. */
+  readonly can_be_edited: boolean
   /** The person who is away, and by whose right the vote would count. */
   readonly deciding_for: { readonly user_id: string; readonly email: string; readonly until: string } | null
   /** For an agent's call: `ok`, `error`, or `finished` if the client did not say. Null without a report. */
@@ -219,6 +221,11 @@ function shownColumns(db: Db) {
           'answered_for', (select json_build_object('user_id', f.id, 'email', f.email) from users f where f.id = approvals.answered_for))
         from users u where u.id = approvals.answered_by)`.as('answered'),
     )
+    .select(
+      hasEditableCall({ runId: sql`approvals.run_id`, id: sql`approvals.id` }, mostRevisions).as(
+        'can_be_edited',
+      ),
+    )
     .select((eb) =>
       eb
         .selectFrom('run_steps as s')
@@ -250,6 +257,7 @@ async function approvalView(
     requester_email: string | null
     client_session_id: string | null
     agent_name: string | null
+    can_be_edited: boolean
     summary: string | null
     workflow_name: string | null
     written_by: ApprovalView['authors'] | null
@@ -345,8 +353,11 @@ function mayEditOf({
   status,
   tool,
   may_edit,
-}: Pick<Selectable<ApprovalsTable>, 'kind' | 'status' | 'tool' | 'may_edit'>): readonly string[] {
-  if (status !== 'pending') return []
+  can_be_edited,
+}: Pick<Selectable<ApprovalsTable>, 'kind' | 'status' | 'tool' | 'may_edit'> & {
+  readonly can_be_edited: boolean
+}): readonly string[] {
+  if (status !== 'pending' || !can_be_edited) return []
   const declared = tool === null ? undefined : getTool(tool)
   return kind === 'revision' && declared !== undefined ? Object.keys(fieldsOf(declared)) : may_edit
 }

@@ -272,6 +272,27 @@ describe('the page of an approval', () => {
     expect(list).toContain('To reject a call of a run also ends the run')
   })
 
+  test.each([
+    ['has begun', { attempt: 1 }],
+    ['was edited 20 times', { revision: JSON.stringify({ count: 20 }) }],
+  ])('of a call that %s says that it is not edited any more, and offers no edit', async (_, set) => {
+    const runId = await heldStep(home.server, mail)
+    const [id = ''] = await approvalsOf(home.server, runId)
+    const { db } = home.server.context
+    await db
+      .updateTable('approvals')
+      .set({ may_edit: ['subject'] })
+      .where('id', '=', id)
+      .execute()
+    const offer = 'Edit it, for another person to confirm'
+    expect(await home.pageOf(id)).toContain(offer)
+    await db.updateTable('effects').set(set).where('run_id', '=', runId).execute()
+    const page = await home.pageOf(id)
+    expect(page).toContain('Request changes ends it like Reject')
+    expect(page).not.toContain(offer)
+    expect(await home.approvalOf(id)).toMatchObject({ may_edit: [], detail: { can_be_edited: false } })
+  })
+
   test('of an agent’s call announces nothing more: a rejection ends that call alone', async () => {
     expect(await home.pageOf(await home.held())).not.toContain(warning)
   })
