@@ -132,7 +132,7 @@ async function prepareRevision(context: UnsealingRuns, request: ReviseRequest): 
   }
 }
 
-/** Of those given, the parameters that mean something else for the tool. Throws if the tool does not take them. */
+/** For those given, the parameters that mean something else for the tool. Throws if the tool does not take them. */
 function changedNames(former: ParsedParams, next: ParsedParams, given: JsonObject): string[] {
   if (!next.ok) {
     const issues = next.issues.map(({ path, message }) => ({ path: `params.${path}`, message }))

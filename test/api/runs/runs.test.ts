@@ -372,7 +372,11 @@ describe('what waits', () => {
     ])('of items is resolved by %j, with an audit entry each', async (chosen, left, count) => {
       const runId = await lost(5)
       const done = () =>
-        resolve(runId, { ...chosen, outcome: 'done', output: { message_id: 'm', accepted: [] } }, { 'Idempotency-Key': runId })
+        resolve(
+          runId,
+          { ...chosen, outcome: 'done', output: { message_id: 'm', accepted: [] } },
+          { 'Idempotency-Key': runId },
+        )
       const answer = await done()
       expect(answer.status).toBe(200)
       expect(answer.body.steps[0].unresolved_items).toEqual(left)
