@@ -1,6 +1,7 @@
 import { seatWords } from '../../policy/seats.ts'
 import type { ApprovalView, PersonsVisit } from '../visit.ts'
-import { Later, StandsIn, TooFew } from './approval.tsx'
+import { StandsIn } from './approval.tsx'
+import { Later, TooFew } from './votes.tsx'
 import { labelled, Refused, type Filled } from './form.tsx'
 import { InputFields, labelsOf } from './inputs.tsx'
 import { itemNumber } from './items.tsx'

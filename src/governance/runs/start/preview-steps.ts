@@ -88,8 +88,6 @@ export interface Viewed {
   readonly authorRoles: ReadonlyMap<string, readonly Role[]>
   readonly standingOf: (tool: string) => ToolStanding
   readonly kindOf: (stepId: string) => Pick<PreviewedStep, 'kind' | 'waits'>
-  /** The parameters as the definition has them. */
-  readonly written: ReadonlyMap<string, JsonObject>
 }
 
 /** For a step without a tool. */
@@ -138,10 +136,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
       connected,
       available: unavailable === null,
       unavailable_because: unavailable,
-      resolved:
-        step.cases === undefined
-          ? null
-          : resolvedOf(step.cases, viewed.written.get(step.stepId) ?? {}, texts),
+      resolved: step.cases === undefined ? null : resolvedOf(step.cases, step.planned.step.params, texts),
     }
   })
 }

@@ -116,17 +116,6 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
       authorRoles: rolesOf,
       standingOf,
       kindOf: (id) => kinds.get(id) ?? { kind: '', waits: null },
-      written: new Map(
-        definition.steps.map((step) => [
-          step.id,
-          kindOf(step).plan(step, {
-            catalog: { get: getTool },
-            destinationOf: () => null,
-            takesResults: () => false,
-            trustsAnswers: true,
-          }).params,
-        ]),
-      ),
     }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(
