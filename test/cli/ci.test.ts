@@ -5,35 +5,29 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { parse } from 'yaml'
 import { programEnv } from '../support/program-env.ts'
-import { startStandIn, type StandIn } from './stand-in.ts'
+import type { TestServer } from '../api/server.ts'
+import { useServer } from '../api/use-server.ts'
 
 /* The steps of samples/ci, as the runners of GitHub and GitLab start them: with bash, in the folder of the repository. */
 
-let standIn: StandIn
+let server: TestServer
+const { ours } = useServer((started) => (server = started))
 let folder: string
 const root = join(import.meta.dirname, '../..')
 
-beforeAll(async () => {
-  standIn = await startStandIn()
+beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'ci-'))
   mkdirSync(join(folder, 'bin'))
   mkdirSync(join(folder, 'repository', '.git'), { recursive: true })
   mkdirSync(join(folder, 'repository', 'countersign'))
-  writeFileSync(
-    join(folder, 'repository', 'countersign', 'mail.yaml'),
-    'kind: rule\nname: mail\nverdict: deny\n',
-  )
   program('countersign', `exec '${process.execPath}' '${join(root, 'bin/countersign.js')}' "$@"`)
   // They send the comment: what they are given is kept.
   for (const name of ['gh', 'curl']) program(name, `printf '%s\\n' "$@" > '${join(folder, 'commented')}'`)
 })
-afterAll(async () => {
-  rmSync(folder, { recursive: true, force: true })
-  await standIn?.close()
-})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 beforeEach(() => {
   rmSync(join(folder, 'commented'), { force: true })
-  standIn.begin()
+  rule('mail', 'require_approval')
 })
 
 function program(name: string, line: string): void {
@@ -41,6 +35,12 @@ function program(name: string, line: string): void {
   writeFileSync(path, `#!/usr/bin/env bash\n${line}\n`)
   chmodSync(path, 0o755)
 }
+
+const rule = (name: string, verdict: string): void =>
+  writeFileSync(
+    join(folder, 'repository', 'countersign', 'mail.yaml'),
+    `kind: rule\nname: ${name}\nverdict: ${verdict}\ntools: [mail_send]\n`,
+  )
 
 interface Step {
   readonly run?: string
@@ -60,8 +60,6 @@ const gitlab = () => parse(readFileSync(join(root, 'samples/ci/gitlab-ci.yml'), 
 /** What the runner of GitHub puts in place of `${{ ... }}`. */
 const values: Readonly<Record<string, string>> = {
   'vars.COUNTERSIGN_URL': '',
-  'secrets.COUNTERSIGN_PLAN_KEY': 'csk_live_plan',
-  'secrets.COUNTERSIGN_APPLY_KEY': 'csk_live_apply',
   'github.server_url': 'https://github.com',
   'github.repository': 'acme/rules',
   'github.sha': 'abc123',
@@ -69,11 +67,16 @@ const values: Readonly<Record<string, string>> = {
   'github.event.pull_request.number': '7',
   'github.ref': 'refs/heads/main',
 }
+/** An owner's, as docs/files-and-ci.md says. */
+const key = (): string => server.identities.users.owner.api_key
 const filled = (env: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(env).map(([name, text]) => [
       name,
-      text.replaceAll(/\$\{\{ (.*?) \}\}/g, (_, what: string) => values[what] ?? `unknown ${what}`),
+      text.replaceAll(
+        /\$\{\{ (.*?) \}\}/g,
+        (_, what: string) => values[what] ?? (what.startsWith('secrets.') ? key() : `unknown ${what}`),
+      ),
     ]),
   )
 
@@ -81,7 +84,7 @@ function bash(script: string, env: Readonly<Record<string, string>>) {
   const { PATH, ...rest } = programEnv()
   const options = {
     cwd: join(folder, 'repository'),
-    env: { ...rest, ...env, COUNTERSIGN_URL: standIn.url, PATH: `${join(folder, 'bin')}:${PATH}` },
+    env: { ...rest, ...env, COUNTERSIGN_URL: server.base, PATH: `${join(folder, 'bin')}:${PATH}` },
   }
   return new Promise<{ code: number; stderr: string }>((resolve) =>
     execFile('bash', ['-e', '-o', 'pipefail', '-c', script], options, (error, _stdout, stderr) =>
@@ -102,8 +105,7 @@ const jobs = {
     return codes
   },
   gitlab: async (name: 'plan' | 'apply') => {
-    const key = name === 'plan' ? 'csk_live_plan' : 'csk_live_apply'
-    const given = { COUNTERSIGN_API_KEY: key, CI_PROJECT_URL: 'https://github.com/acme/rules' }
+    const given = { COUNTERSIGN_API_KEY: key(), CI_PROJECT_URL: 'https://github.com/acme/rules' }
     const more = { CI_COMMIT_SHA: 'abc123', GITLAB_TOKEN: 't', CI_API_V4_URL: 'https://gitlab.test/api/v4' }
     const ids = { CI_PROJECT_ID: '5', CI_MERGE_REQUEST_IID: '7' }
     // GitLab makes one script of all lines.
@@ -112,57 +114,53 @@ const jobs = {
   },
 } as const
 
-const change = {
-  ...{ action: 'change', kind: 'rule', name: 'mail', id: 'rule_1', path: 'countersign/mail.yaml' },
-  ...{ lines: ['verdict: allow → deny'], decided_otherwise: null },
+const rules = async () => (await ours('owner', 'GET', '/rules')).body.data as readonly Rule[]
+interface Rule {
+  readonly name: string
+  readonly verdict: string
+  readonly managed_by: { readonly repository: string; readonly path: string; readonly commit: string } | null
 }
-const answer = (changes: readonly object[], dry = true) => ({
-  ...{ dry_run: dry, plan: 'hash-1', created: 0, changed: changes.length, deleted: 0, unchanged: 1, more: 0 },
-  changes,
-})
-const path = 'POST /organizations/org_1/apply'
-const applications = () => standIn.sent.filter((each) => each.path === path)
+const saved = async (name: string) => (await rules()).find((each) => each.name === name)
 
 describe.each(['github', 'gitlab'] as const)('%s', (which) => {
-  test.each([
-    ['something would change', [change], /1 to change/],
-    ['nothing would change', [], /nothing changes/],
-  ] as const)('a pull request gets the plan as a comment if %s', async (_what, changes, said) => {
-    standIn.answers[path] = () => [200, answer(changes)]
+  test('a pull request gets the plan as a comment, and changes nothing', async () => {
+    rule(`planned by ${which}`, 'deny')
     expect(new Set(await jobs[which]('plan'))).toEqual(new Set([0]))
-    // For `validate`, and for `plan`.
-    const asked = expect.objectContaining({ dry_run: true, repository: 'https://github.com/acme/rules' })
-    expect(applications().map(({ body }) => body)).toEqual([asked, asked])
-    expect(applications()[0]?.headers['authorization']).toBe('Bearer csk_live_plan')
-    expect(readFileSync(join(folder, 'repository', 'plan.md'), 'utf8')).toMatch(said)
+    expect(readFileSync(join(folder, 'repository', 'plan.md'), 'utf8')).toContain(`planned by ${which}`)
     expect(readFileSync(join(folder, 'commented'), 'utf8')).toContain('plan.md')
+    expect(await saved(`planned by ${which}`)).toBeUndefined()
+  })
+
+  test('main is applied, with repository and commit; then a plan changes nothing', async () => {
+    rule(`applied by ${which}`, 'require_approval')
+    expect(await jobs[which]('apply')).toEqual([0])
+    expect(await saved(`applied by ${which}`)).toMatchObject({
+      verdict: 'require_approval',
+      managed_by: {
+        ...{ repository: 'https://github.com/acme/rules', commit: 'abc123' },
+        path: 'countersign/mail.yaml',
+      },
+    })
+    expect(new Set(await jobs[which]('plan'))).toEqual(new Set([0]))
+    expect(readFileSync(join(folder, 'repository', 'plan.md'), 'utf8')).toMatch(/nothing changes/)
   })
 
   test('a plan that is refused fails the job, and there is no comment', async () => {
-    const error = { code: 'validation_error', message: 'wrong', details: [] }
-    standIn.answers[path] = () => [422, { error }]
+    rule('wrong', 'denied')
     expect((await jobs[which]('plan')).at(-1)).not.toBe(0)
     expect(() => readFileSync(join(folder, 'commented'))).toThrow('ENOENT')
-  })
-
-  test('main is applied, with repository, commit and the hash of the plan', async () => {
-    standIn.answers[path] = ({ dry_run: dry = false }) => [200, answer([change], dry)]
-    expect(await jobs[which]('apply')).toEqual([0])
-    expect(applications().map(({ body }) => body)).toEqual([
-      expect.objectContaining({ dry_run: true }),
-      {
-        ...{ repository: 'https://github.com/acme/rules', commit: 'abc123', plan: 'hash-1' },
-        objects: [{ kind: 'rule', name: 'mail', verdict: 'deny', path: 'countersign/mail.yaml' }],
-      },
-    ])
-    expect(applications()[0]?.headers['authorization']).toBe('Bearer csk_live_apply')
   })
 })
 
 test('what waits for a second person is a warning of the job', async () => {
-  const held = { change: { id: 'apr_1', status: 'pending', why: ['`mail` allows more'] } }
-  standIn.answers[path] = ({ dry_run: dry = false }) => (dry ? [200, answer([change])] : [202, held])
+  rule('strict', 'deny')
+  expect(await jobs.github('apply')).toEqual([0])
+  const second = server.identities.users.approver.user_id
+  await ours('owner', 'PATCH', `/members/${second}`, { role: 'owner' })
+  await ours('owner', 'PATCH', '/governance', { approvals_enabled: true, loosening: 'second_person' })
+  rule('strict', 'allow')
   expect([await jobs.github('apply'), await jobs.gitlab('apply')]).toEqual([[0], [2]])
+  expect((await saved('strict'))?.verdict).toBe('deny')
   expect(gitlab()['countersign-apply']).toMatchObject({ allow_failure: { exit_codes: 2 } })
 })
 
