@@ -18,9 +18,8 @@ import { checkInputDeclarations } from './inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues } from './json.ts'
 import { typeOf, wholeTemplate, words, writtenForm, type Form } from './forms.ts'
 import { formOf, itemForm, knownOf, templateIssues, type Known } from './reference-forms.ts'
-import { shownPath } from '../policy/issues.ts'
+import { mostIssues, shownPath } from '../policy/issues.ts'
 
-const mostIssues = 100
 /** Each reference is looked up when the workflow is saved, when a run is planned, and in each step. */
 export const mostReferences = 10_000
 

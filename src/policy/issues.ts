@@ -15,7 +15,7 @@ interface ReadOptions {
   readonly counts?: (issue: z.core.$ZodIssue) => boolean
 }
 
-const mostIssues = 100
+export const mostIssues = 100
 
 /** Every wrong and unknown field, up to `mostIssues`, but for `counts`. Without `quotes`, no value is shown. */
 export function readAs<T>(

@@ -546,7 +546,7 @@ describe('with outputs that are assumed (`mocks`)', () => {
   })
 
   test.each([
-    [{ other: {} }, 'mocks.other', 'there is no step `other`'],
+    [{ other: {} }, 'mocks.other', 'is no step of the definition'],
     [{ list: { issues: [{ number: 'x' }] } }, 'mocks.list.issues.0.number', expect.any(String)],
     [{ each: { key: 'k' } }, 'mocks.each', expect.stringContaining('must be a list')],
   ])('%j is no output of these steps', async (mocks, path, message) => {

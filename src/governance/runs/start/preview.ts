@@ -1,10 +1,10 @@
-import type { WorkflowDefinition } from '../../../contract/definition.ts'
+import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
 import { kindOf } from '../../../steps/index.ts'
 import { getTool } from '../../../tools/index.ts'
 import type { Certainty } from '../../../policy/plan.ts'
 import { roleOf, shownSeats, type ShownSeat } from '../../../policy/seats.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
-import { headline } from '../../../policy/issues.ts'
+import { headlineWithField, mostIssues, shownPath } from '../../../policy/issues.ts'
 import { joinPath, type Issue } from '../../../contract/json.ts'
 import { outputIssues } from '../../../contract/tool-params.ts'
 import { DomainError } from '../../errors.ts'
@@ -135,25 +135,32 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
 /** An output that the tool never returns would promise what no run can do. Throws `validation_error`. */
 function refuseWrongMocks({ steps }: WorkflowDefinition, mocks: JsonObject): void {
   const byId = new Map(steps.map((step) => [step.id, step]))
-  const issues = Object.entries(mocks).flatMap(([id, output]): Issue[] => {
-    const step = byId.get(id)
-    if (step === undefined) return [{ path: joinPath('mocks', id), message: `there is no step \`${id}\`` }]
-    const tool = getTool(step.tool ?? '')
-    if (tool === undefined) return []
-    const path = joinPath('mocks', id)
-    if (step.for_each === undefined) return outputIssues(tool, output, path)
-    if (!Array.isArray(output))
-      return [{ path, message: 'must be a list: a step with `for_each` has an output for each item' }]
-    return (output as readonly Json[]).flatMap((each, index) =>
-      outputIssues(tool, each, joinPath(path, String(index))),
-    )
-  })
+  const issues: Issue[] = []
+  for (const [id, output] of Object.entries(mocks)) {
+    if (issues.length >= mostIssues) break
+    issues.push(...mockIssues(byId.get(id), output, shownPath(['mocks', id])))
+  }
   if (issues.length > 0)
     throw new DomainError(
       'validation_error',
-      headline('the mocks are no outputs of these steps', issues),
-      issues,
+      headlineWithField('the mocks are no outputs of these steps', issues),
+      issues.slice(0, mostIssues),
     )
+}
+
+function mockIssues(step: WorkflowStep | undefined, output: Json, path: string): Issue[] {
+  if (step === undefined) return [{ path, message: 'is no step of the definition' }]
+  const tool = getTool(step.tool ?? '')
+  if (tool === undefined) return []
+  if (step.for_each === undefined) return outputIssues(tool, output, path)
+  if (!Array.isArray(output))
+    return [{ path, message: 'must be a list: a step with `for_each` has an output for each item' }]
+  const issues: Issue[] = []
+  for (const [index, each] of (output as readonly Json[]).entries()) {
+    if (issues.length >= mostIssues) break
+    issues.push(...outputIssues(tool, each, joinPath(path, String(index))))
+  }
+  return issues
 }
 
 /** Known even if the request leaves out all inputs. */
