@@ -1,12 +1,12 @@
 import type { ComponentChild } from 'preact'
 import {
-  accountPath,
   groupsPath,
   homePath,
   inboxPath,
   keysPath,
   peoplePath,
   providerPath,
+  rerunsPath,
   rulesPath,
   triggersPath,
   workflowsPath,
@@ -23,6 +23,9 @@ export const hasRole = (role: Role | null, least: Role): boolean =>
   role !== null && order.indexOf(role) >= order.indexOf(least)
 
 export const organizationId = ({ person }: PersonsVisit): string => person.organization?.id ?? ''
+
+/** The time zone of the reader. */
+export const zoneOf = ({ person }: PersonsVisit): string => person.user.time_zone ?? 'UTC'
 
 /** In the organization whose pages the person sees. */
 export const isAtLeast = ({ person }: PersonsVisit, least: Role): boolean =>
@@ -59,19 +62,24 @@ export const organizationOf = ({ person }: PersonsVisit, { form }: { readonly fo
 export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
   person.organizations.find(({ id }) => id === organizationId)?.role ?? null
 
-/** The lowest role that can use the page. `rare`: in the menu, so that the others fit into one line of a phone. */
-type Place = readonly [path: string, name: string, least: Role, rare?: 'rare']
+/** The parts of the navigation, in their order. The first one has no title, and also stands in the bar of a phone. */
+export const areas = ['', 'Workflows', 'Rules', 'Organization'] as const
+
+/** The lowest role that can use the page. */
+type Place = readonly [path: string, name: string, least: Role, area: (typeof areas)[number]]
 const places: readonly Place[] = [
-  [inboxPath, 'Approvals', 'member'],
-  ['/console/runs', 'Runs', 'viewer'],
-  [workflowsPath, 'Workflows', 'viewer', 'rare'],
-  ['/console/sessions', 'Agents', 'member'],
-  [keysPath, 'Keys', 'viewer', 'rare'],
-  [rulesPath, 'Rules', 'member', 'rare'],
-  [triggersPath, 'Triggers', 'member', 'rare'],
-  [groupsPath, 'Groups', 'admin', 'rare'],
-  [peoplePath, 'People', 'owner', 'rare'],
-  [providerPath, 'Company sign-in', 'owner', 'rare'],
+  [homePath, 'Home', 'viewer', ''],
+  [inboxPath, 'Approvals', 'member', ''],
+  ['/console/runs', 'Runs', 'viewer', ''],
+  ['/console/sessions', 'Agents', 'member', ''],
+  [workflowsPath, 'All workflows', 'viewer', 'Workflows'],
+  [triggersPath, 'Triggers', 'member', 'Workflows'],
+  [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
+  [rulesPath, 'All rules', 'member', 'Rules'],
+  [peoplePath, 'People', 'owner', 'Organization'],
+  [groupsPath, 'Groups', 'admin', 'Organization'],
+  [keysPath, 'Keys', 'viewer', 'Organization'],
+  [providerPath, 'Company sign-in', 'owner', 'Organization'],
 ]
 
 /** A person without an organization gets the lists of a member. A viewer in a group, and a deputy, decide approvals too. */
@@ -83,10 +91,6 @@ export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
         (path === inboxPath && (organization?.deputy_for.length ?? 0) > 0)) &&
       (path !== providerPath || organization?.personal === false),
   )
-
-/** Who is in no organization finds nothing in the lists, and makes one on the account's page. */
-export const homeOf = (person: Pick<Person, 'organization'>): string =>
-  person.organization === null ? accountPath : (placesOf(person)[0]?.[0] ?? inboxPath)
 
 /* Whether the list of approvals lets a person select one. This changes only the page: the API checks each vote. */
 

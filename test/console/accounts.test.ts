@@ -167,7 +167,7 @@ describe.each([
     await heading(page, 'You have joined')
     await page.getByText('You are now member of').waitFor()
     await page.getByRole('link', { name: 'Continue' }).click()
-    await page.waitForURL('**/console/approvals')
+    await page.waitForURL('**/console/')
     const account = 'select email_verified, time_zone is not null as has_zone from users where email = $1'
     const { rows } = await server.context.pool.query(account, [email])
     expect(rows).toEqual([{ email_verified: true, has_zone: javaScriptEnabled }])
@@ -189,8 +189,7 @@ describe.each([
     await submit(page, { Code: '000000' }, 'Turn it on')
     await page.getByRole('alert').waitFor()
     await submit(page, { Code: totp(key) }, 'Turn it on')
-    // The first page of a viewer lists runs.
-    await page.waitForURL(javaScriptEnabled ? '**/console/approvals' : '**/console/runs')
+    await page.waitForURL('**/console/')
     await page.goto(`${server.base}/console/second-factor`)
     await page.getByText('It is on').waitFor()
 

@@ -288,7 +288,7 @@ describe('the reader', () => {
     const shown = name.replace('\u202E', 'U+202E')
     await page.getByLabel('Organization').selectOption({ label: shown })
     await press(page, 'Switch')
-    await page.getByText('Nothing waits for a decision.').waitFor()
+    await page.getByText('Nothing waits for your decision.').waitFor()
     await page.locator('.headline').getByText('Second & <b>Sons</b>').waitFor()
     await server.context.pool.query('delete from memberships where organization_id = $1', [id])
   })
@@ -330,12 +330,10 @@ describe('a long text', () => {
 })
 
 describe('the header', () => {
-  inBrowser('shows the whole address at 1280 px, and begins where the content does', async () => {
+  inBrowser('shows the whole address at 1280 px', async () => {
     const page = await listOf('approver', { viewport: { width: 1_280, height: 740 } })
     const words = 'document.querySelector(".account .words")'
     expect(await page.evaluate(`${words}.scrollWidth <= ${words}.clientWidth`)).toBe(true)
-    const left = (selector: string) => `document.querySelector('${selector}').getBoundingClientRect().left`
-    expect(await page.evaluate(`${left('.brand')} === ${left('h1')}`)).toBe(true)
   })
 })
 

@@ -10,9 +10,10 @@ import {
   triggersPath,
   workflowsPath,
 } from '../../contract/pages.ts'
-import { homeOf, type Form, type PersonsVisit, type Shown } from '../visit.ts'
+import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
+import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
@@ -44,7 +45,7 @@ export interface PageRoute {
 }
 
 export const pages: readonly PageRoute[] = [
-  { path: homePath, get: ({ person }) => Promise.resolve({ redirect: homeOf(person) }) },
+  { path: homePath, get: (visit) => homePage(visit) },
   {
     path: '/console/account',
     get: (visit) => accountPage(visit),

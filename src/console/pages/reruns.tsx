@@ -17,7 +17,15 @@ import {
 import { Badge, RunState, wordOf } from '../parts/state.tsx'
 import { Time, zoneWords } from '../parts/time.tsx'
 import { Message, OrganizationName, whoOf, Words } from '../parts/words.tsx'
-import { hasRole, isAtLeast, organizationId, type Form, type PersonsVisit, type Shown } from '../visit.ts'
+import {
+  hasRole,
+  isAtLeast,
+  organizationId,
+  zoneOf,
+  type Form,
+  type PersonsVisit,
+  type Shown,
+} from '../visit.ts'
 import { repeatChoices } from './again.tsx'
 import { problemPage } from './plain.tsx'
 import { dayAfter, runsPath, startOf } from './runs.tsx'
@@ -29,8 +37,6 @@ type Rerun = AnswerOf<'GET /organizations/{id}/reruns/{rerun}'>
 type Filter = BodyOf<'POST /runs/rerun'>['filter']
 
 const names = ['workflow_id', 'status', 'tool', 'whose', 'from', 'to'] as const
-
-const zoneOf = ({ person }: PersonsVisit): string => person.user.time_zone ?? 'UTC'
 
 const endings = runStatuses.filter(runEnded)
 

@@ -1,5 +1,5 @@
 import { addressOf, chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
-import { isAtLeast, type PersonsVisit, type RunHead, type Shown } from '../visit.ts'
+import { isAtLeast, zoneOf, type PersonsVisit, type RunHead, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { rerunsPath, workflowsPath } from '../../contract/pages.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
@@ -14,7 +14,7 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   const { organization } = visit.person
   const chosen = chosenOf(visit.query, [...runFilters, 'workflow_id', 'cursor'])
   const { from, to, ...same } = chosen
-  const zone = visit.person.user.time_zone ?? 'UTC'
+  const zone = zoneOf(visit)
   const listed = await visit.api.call('GET /runs', {
     query: {
       limit: '50',
@@ -88,7 +88,7 @@ export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat }:
         ) : (
           <ul class="inbox">
             {runs.map((run) => (
-              <Row run={run} now={now} />
+              <RunRow run={run} now={now} />
             ))}
           </ul>
         )}
@@ -145,7 +145,7 @@ const Nothing = ({ isSearch }: { isSearch: boolean }) =>
 
 const plainStates = new Set(['completed', 'running'])
 
-function Row({ run, now }: { run: RunHead; now: Date }) {
+export function RunRow({ run, now }: { run: RunHead; now: Date }) {
   const { id, status, status_reason, waiting_since, created_at, duration_ms } = run
   return (
     <li class="item run-row">

@@ -94,7 +94,7 @@ function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) 
         ) : (
           <ul class="inbox">
             {sessions.map((session) => (
-              <Row session={session} now={now} />
+              <SessionRow session={session} now={now} />
             ))}
           </ul>
         )}
@@ -122,7 +122,7 @@ const Nothing = ({ isSearch }: { isSearch: boolean }) =>
     </Empty>
   )
 
-function Row({ session, now }: { session: AgentSessionView; now: Date }) {
+export function SessionRow({ session, now }: { session: AgentSessionView; now: Date }) {
   const { agent, labels, unapproved_calls: unapproved } = session
   return (
     <li class="item run-row">

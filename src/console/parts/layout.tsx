@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { accountPath, homePath } from '../../contract/pages.ts'
-import { placesOf, type Page, type Person } from '../visit.ts'
+import { areas, placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
 import { Icon } from './state.tsx'
 import { ReadersZone } from './time.tsx'
@@ -28,11 +28,12 @@ export function document(page: Page, frame: Frame): string {
         <link rel="stylesheet" href={assets.style} />
         <script type="module" src={assets.script} />
       </head>
-      <body>
+      <body class={person === null ? undefined : 'signed-in'}>
         <a class="skip" href="#main">
           Skip to the content
         </a>
         <Header frame={frame} />
+        {person === null ? null : <Navigation person={person} place={frame.place} />}
         <main id="main" tabindex={-1}>
           <ReadersZone.Provider value={zone ?? 'UTC'}>{page.main}</ReadersZone.Provider>
         </main>
@@ -50,7 +51,12 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
       </a>
       {person === null ? null : (
         <>
-          <Places person={person} place={place} />
+          <nav class="daily" aria-label="Daily">
+            <Links places={placesOf(person).filter(isDaily)} place={place} />
+            <button class="plain" popovertarget="places">
+              Menu
+            </button>
+          </nav>
           <details class="account">
             <summary>
               <Icon name="person" />
@@ -70,33 +76,41 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
   )
 }
 
-/** Fewer are not worth a menu. */
-const fewestFolded = 3
-
-function Places({ person, place }: { person: Person; place: string }) {
+/** Stands beside the page. On a phone, the button "Menu" opens it, which needs no script. */
+function Navigation({ person, place }: { person: Person; place: string }) {
   const shown = placesOf(person)
-  const rare = shown.filter(([, , , each]) => each === 'rare')
-  const folded = rare.length < fewestFolded ? [] : rare
-  const links = (places: typeof shown) =>
-    places.map(([path, name]) => (
-      <a href={path} {...(place.startsWith(path) ? { 'aria-current': 'page' } : {})}>
-        {name}
-      </a>
-    ))
   return (
-    <nav aria-label="Main">
-      {links(shown.filter((each) => !folded.includes(each)))}
-      {folded.length === 0 ? null : (
-        <details class="places">
-          <summary {...(folded.some(([path]) => place.startsWith(path)) ? { 'aria-current': true } : {})}>
-            Organization
-          </summary>
-          <div class="menu">{links(folded)}</div>
-        </details>
-      )}
+    <nav id="places" class="places" popover="auto" aria-label="Main">
+      {areas.map((area) => {
+        const own = shown.filter(([, , , each]) => each === area)
+        if (own.length === 0) return null
+        return (
+          <div>
+            {area === '' ? null : <p>{area}</p>}
+            <Links places={own} place={place} />
+          </div>
+        )
+      })}
     </nav>
   )
 }
+
+const Links = ({ places, place }: { places: ReturnType<typeof placesOf>; place: string }) => (
+  <>
+    {places.map(([path, name]) => (
+      <a href={path} {...(isAt(place, path) ? { 'aria-current': 'page' } : {})}>
+        {name}
+      </a>
+    ))}
+  </>
+)
+
+/** The mark beside them leads home. */
+const isDaily = ([path, , , area]: ReturnType<typeof placesOf>[number]): boolean =>
+  area === '' && path !== homePath
+
+const isAt = (place: string, path: string): boolean =>
+  path === homePath ? place === path : place.startsWith(path)
 
 const Mark = () => (
   <svg class="mark" viewBox="0 0 24 24" width={24} height={24} aria-hidden="true" focusable="false">
