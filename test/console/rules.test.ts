@@ -77,6 +77,56 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   })
 })
 
+/* What a rule would change is shown before it is saved. */
+
+const changes = (page: Page) => page.getByRole('status').filter({ hasText: 'What it would change' })
+/** An agent runs \`ls\`. */
+const listed = () =>
+  home.server.call(home.server.identities.agent_key, 'POST', '/authorize', {
+    agent: { name: 'Claude Code', kind: 'claude-code' },
+    session_id: 'session-of-ls',
+    tool_name: 'Bash',
+    tool_input: { command: 'ls' },
+  })
+const wouldBeDenied = 'call that is allowed now would be denied.'
+
+inBrowser('an admin sees which recorded calls a rule would decide otherwise, without a script', async () => {
+  await listed()
+  const { page } = await signedInAt(home.server, 'approver', `${path}/new`, { javaScriptEnabled: false })
+  await page.getByLabel('Name', { exact: true }).fill('no shell')
+  await page.getByLabel('What it does').selectOption('deny')
+  await page.getByLabel('Tools').fill('WebFetch')
+  await page.getByRole('button', { name: 'See what it would change' }).click()
+  await changes(page).getByText('would be decided otherwise').waitFor()
+  expect(await changes(page).textContent()).toContain('None of the newest')
+  await page.getByLabel('Tools').fill('Bash')
+  await page.getByRole('button', { name: 'See what it would change' }).click()
+  await changes(page).getByText(wouldBeDenied).waitFor()
+  // Nothing was saved, and what was typed is still there.
+  expect(await named('no shell')).toBeUndefined()
+  expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('no shell')
+  await page.getByRole('button', { name: 'Make the rule' }).click()
+  await page.getByText('The rule is saved').waitFor()
+  // A saved rule is compared without itself.
+  await page.getByRole('button', { name: 'See what it would change' }).click()
+  await changes(page).getByText('would be decided otherwise').waitFor()
+  expect(await changes(page).textContent()).toContain('None of the newest')
+  const saved = await named('no shell')
+  await home.call('admin', 'DELETE', `${rules()}/${saved.id}`)
+})
+
+inBrowser('with a script, the page shows it as somebody types', async () => {
+  const { page, errors } = await signedInAt(home.server, 'approver', `${path}/new`, phone)
+  await page.getByLabel('What it does').selectOption('deny')
+  await page.getByLabel('Name', { exact: true }).fill('no shell')
+  await page.getByLabel('Tools').pressSequentially('Bash')
+  await changes(page).getByText(wouldBeDenied).waitFor()
+  await changes(page).locator('summary').click()
+  await page.getByLabel('Tools').fill('WebFetch')
+  await changes(page).getByText('None of the newest').waitFor()
+  expect([await named('no shell'), await violations(page), errors]).toEqual([undefined, [], []])
+})
+
 describe('a form', () => {
   /** With everything that the form does not show. */
   const odd = {

@@ -154,6 +154,18 @@ export const ruleDiffBody = named('RuleDiffRequest', {
 export const ruleBacktestBody = z
   .strictObject({
     rules: drafts.describe('they decide in place of the saved rules'),
+    beside_saved: z
+      .strictObject({ replaces: id.nullable().describe('the saved rule in whose place the drafts stand') })
+      .optional()
+      .describe(
+        'the drafts decide beside the saved rules, and each call is compared with what the saved rules would decide now',
+      ),
+    most: z
+      .int()
+      .min(1)
+      .max(mostDecisions)
+      .default(mostDecisions)
+      .describe('examines so many of the newest decisions'),
     since: instant.optional().describe('only calls that were decided at this time or later'),
     until: instant.optional().describe('only calls that were decided before this time'),
   })
@@ -465,6 +477,8 @@ export const ruleQuestionRoutes = [
       return ok(
         await backtestRules(context, caller.organizationId, {
           drafts: body.rules,
+          besideSaved: body.beside_saved ?? null,
+          most: body.most,
           since: body.since ?? null,
           until: body.until ?? null,
           chargedTo: identity.charged.holderId,

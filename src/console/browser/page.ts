@@ -200,6 +200,33 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
+/** A form is checked after this many milliseconds without a key. */
+const resting = 700
+
+/** Sends what is typed with the action `check`, and shows the answer in the part `check` of the form. */
+async function checkForm(form: HTMLFormElement) {
+  const fields = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]))
+  fields.set('action', 'check')
+  const answer = await fetch(form.getAttribute('action') ?? '', { method: 'POST', body: fields, redirect: 'error' })
+  const found = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector(checkPart)
+  const shown = form.querySelector(checkPart)
+  if (found !== null && shown !== null) {
+    shown.replaceWith(document.adoptNode(found))
+    showTimes()
+  }
+}
+const checkPart = '[data-live=check]'
+
+let typed: ReturnType<typeof setTimeout> | undefined
+/** One check at a time: the next begins when it has ended. */
+let checking: Promise<unknown> = Promise.resolve()
+document.addEventListener('input', ({ target }) => {
+  const form = target instanceof Element ? target.closest('form') : null
+  if (form === null || !form.hasAttribute('data-check')) return
+  clearTimeout(typed)
+  typed = setTimeout(() => (checking = checking.then(() => checkForm(form)).catch(() => null)), resting)
+})
+
 for (const field of document.querySelectorAll('input[data-time-zone]'))
   field.setAttribute('value', Intl.DateTimeFormat().resolvedOptions().timeZone)
 

@@ -7,7 +7,8 @@ import { Confirm, empty, labelled, onceOf, Refused, type Filled } from '../parts
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
 import { actions, Pager, Table } from '../parts/list.tsx'
-import { changesOf, newRule } from '../parts/rule-fields.ts'
+import { RuleCheck, checkDraft, type Checked } from '../parts/rule-check.tsx'
+import { changedRule, changesOf, newRule } from '../parts/rule-fields.ts'
 import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
 import {
   approversOf,
@@ -52,7 +53,11 @@ const Crumbs = () => (
 )
 
 /** `GET /console/rules/new` */
-export async function newRulePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+export async function newRulePage(
+  visit: PersonsVisit,
+  given: Filled = empty,
+  checked: Checked | null = null,
+): Promise<Shown> {
   const filled = labelled(given, ruleLabels, ruleAliases)
   if (!mayChange(visit)) return problemPage(notAdmin, visit.place)
   const offered = await offeredIn(visit, organizationId(visit))
@@ -66,18 +71,32 @@ export async function newRulePage(visit: PersonsVisit, given: Filled = empty): P
           <h1>Make a rule</h1>
         </header>
         <Refused filled={filled} />
-        <PostForm action={`${rulesPath}/new`} token={visit.token} class="card fill">
+        <PostForm action={`${rulesPath}/new`} token={visit.token} class="card fill" data-check>
           <OnceField />
           <RuleFields rule={null} offered={offered} filled={filled} />
-          <button class="primary">Make the rule</button>
+          <RuleCheck checked={checked} now={visit.now} />
+          <div class="buttons">
+            <button class="primary">Make the rule</button>
+            <CheckButton />
+          </div>
         </PostForm>
       </article>
     ),
   }
 }
 
+const CheckButton = () => (
+  <button name="action" value="check">
+    See what it would change
+  </button>
+)
+
 /** `POST /console/rules/new` */
 export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown> {
+  if (form.get('action') === 'check') {
+    const checked = await checkDraft(visit, newRule(form), null)
+    return newRulePage(visit, { form, problem: checked.ok ? null : checked }, checked)
+  }
   const made = await visit.api.call('POST /organizations/{id}/rules', {
     params: { id: organizationId(visit) },
     body: newRule(form),
@@ -125,7 +144,11 @@ async function toldOf(visit: PersonsVisit, rule: RuleView | null) {
 }
 
 /** `GET /console/rules/:id`. Of a deleted rule, the versions are left. */
-export async function rulePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
+export async function rulePage(
+  visit: PersonsVisit,
+  given: Filled = empty,
+  checked: Checked | null = null,
+): Promise<Shown> {
   const filled = labelled(given, ruleLabels, ruleAliases)
   const [id, rule] = [organizationId(visit), visit.params['id'] ?? '']
   const cursor = visit.query.get('versions')
@@ -161,7 +184,13 @@ export async function rulePage(visit: PersonsVisit, given: Filled = empty): Prom
         {await toldOf(visit, saved)}
         {shown}
         {saved === null ? null : isChanged ? (
-          <Change visit={visit} rule={saved} filled={filled} offered={await offeredIn(visit, id)} />
+          <Change
+            visit={visit}
+            rule={saved}
+            filled={filled}
+            offered={await offeredIn(visit, id)}
+            checked={checked}
+          />
         ) : (
           <section class="card" aria-labelledby="rule">
             <h2 id="rule">The rule</h2>
@@ -238,19 +267,24 @@ function Change(props: {
   rule: RuleView
   filled: Filled
   offered: Awaited<ReturnType<typeof offeredIn>>
+  checked: Checked | null
 }) {
-  const { visit, rule, filled, offered } = props
+  const { visit, rule, filled, offered, checked } = props
   const path = `${rulesPath}/${rule.id}`
   return (
     <>
       <section class="card" aria-labelledby="change">
         <h2 id="change">Change it</h2>
-        <PostForm action={path} token={visit.token} class="fill">
+        <PostForm action={path} token={visit.token} class="fill" data-check>
           <input type="hidden" name="seen" value={filled.form?.get('seen') ?? rule.updated_at} />
           <RuleFields rule={rule} offered={offered} filled={filled} />
-          <button class="primary" name="action" value="save">
-            Save the rule
-          </button>
+          <RuleCheck checked={checked} now={visit.now} />
+          <div class="buttons">
+            <button class="primary" name="action" value="save">
+              Save the rule
+            </button>
+            <CheckButton />
+          </div>
         </PostForm>
       </section>
       <Confirm
@@ -349,9 +383,21 @@ async function versionOf({ api, query }: PersonsVisit, params: { id: string; rul
 /** `POST /console/rules/:id` */
 export async function changeRule(visit: PersonsVisit, form: Form): Promise<Shown> {
   const action = form.get('action') ?? ''
+  if (action === 'check') {
+    const checked = await checkChange(visit, form)
+    return rulePage(visit, { form, problem: checked.ok ? null : checked }, checked)
+  }
   const done = await act(visit, form, action)
   if (!done.ok) return rulePage(visit, { form: action === 'save' ? form : null, problem: done })
   return { redirect: waitsFor(done.body) ?? `${rulesPath}/${visit.params['id'] ?? ''}?done=${action}` }
+}
+
+async function checkChange(visit: PersonsVisit, form: Form): Promise<Checked> {
+  const rule = visit.params['id'] ?? ''
+  const present = await visit.api.call('GET /organizations/{id}/rules/{rule}', {
+    params: { id: organizationId(visit), rule },
+  })
+  return present.ok ? checkDraft(visit, changedRule(form, present.body), rule) : present
 }
 
 async function act(visit: PersonsVisit, form: Form, action: string): Promise<Result<unknown>> {

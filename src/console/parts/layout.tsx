@@ -159,6 +159,8 @@ export function PostForm(props: {
   token: string
   children?: ComponentChildren
   class?: string
+  /** The script sends the form with the action `check` as somebody types. */
+  'data-check'?: boolean
   /** For a form with a file. */
   enctype?: 'multipart/form-data'
 }) {

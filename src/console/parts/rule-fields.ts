@@ -8,7 +8,7 @@ import type { Form, RuleBody } from '../visit.ts'
 /* From the fields of a rule's form to the body of a request, and back. */
 
 type Changes = BodyOf<'PATCH /organizations/{id}/rules/{rule}'>
-type NewRule = BodyOf<'POST /organizations/{id}/rules'>
+type NewRule = BodyOf<'POST /organizations/{id}/rules/backtest'>['rules'][number]
 
 /** Rows for the approvers that are in use, and spare ones. */
 export const rowsFor = (seats: readonly Seat[]): number => Math.min(mostSeats, Math.max(3, seats.length + 1))
@@ -91,6 +91,19 @@ export const newRule = (form: Form): NewRule =>
   Object.fromEntries(
     Object.entries(wanted(form, {})).filter(([, value]) => value !== undefined),
   ) as unknown as NewRule
+
+/** The whole rule as it would be saved. */
+export function changedRule(form: Form, present: RuleBody): NewRule {
+  const whole = { ...bodyOf(present), ...wanted(form, present) }
+  return Object.fromEntries(
+    Object.entries(whole).filter(([, value]) => value !== undefined),
+  ) as unknown as NewRule
+}
+
+/** Without what only a saved rule has. */
+const bodyOf = (rule: RuleBody): object =>
+  Object.fromEntries(Object.entries(rule).filter(([field]) => !ofSaved.has(field)))
+const ofSaved = new Set(['id', 'organization_id', 'created_by', 'created_at', 'updated_at', 'managed_by'])
 
 /** Only the fields that differ. null takes one away. */
 export const changesOf = (form: Form, present: RuleBody): Changes =>

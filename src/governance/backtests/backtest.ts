@@ -55,6 +55,10 @@ export interface Backtest {
 
 export interface BacktestRequest extends Window, LongRequest {
   readonly drafts: readonly RuleBody[]
+  /** The drafts join the saved rules, without the one that `replaces` names, and calls are compared with those. */
+  readonly besideSaved: { readonly replaces: string | null } | null
+  /** At most so many of the newest decisions. */
+  readonly most: number
 }
 
 /**
@@ -72,9 +76,9 @@ export async function backtestRules(
   refuseLargeDrafts(drafts)
   return inSlices(context, request, async (parts) => {
     const saved = await policySnapshot(context, organizationId)
-    const policy = await parts.run(() => withDrafts(saved, drafts))
+    const policy = await parts.run(() => withDrafts(saved, drafts, request.besideSaved))
     const { slices, limit } = await listCalls(context.db, organizationId, request)
-    const count = createCount(policy)
+    const count = createCount(policy, request.besideSaved === null ? null : saved)
     for (const ids of slices) {
       // A call whose decision was deleted meanwhile is left out.
       const { rows } = await readBounded(context.db, (trx) => decidedCalls(organizationId, ids).execute(trx))
@@ -88,11 +92,18 @@ export async function backtestRules(
   })
 }
 
-const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPolicy => ({
+const withDrafts = (
+  saved: LoadedPolicy,
+  drafts: readonly RuleBody[],
+  beside: BacktestRequest['besideSaved'],
+): ReplayPolicy => ({
   compiled: joinRules(facts, {
-    rules: drafts
-      .map((draft, index) => compileRule({ ...draft, id: `draft_${index}` }))
-      .filter((rule) => rule !== null),
+    rules: [
+      ...(beside === null ? [] : activeOf(saved.rules).filter(({ id }) => id !== beside.replaces)),
+      ...drafts
+        .map((draft, index) => compileRule({ ...draft, id: `draft_${index}` }))
+        .filter((rule) => rule !== null),
+    ],
     labelRules: activeOf(saved.labelRules),
     approvalsEnabled: saved.settings.approvals_enabled,
     externalTools: saved.settings.external_tools,
@@ -100,7 +111,8 @@ const withDrafts = (saved: LoadedPolicy, drafts: readonly RuleBody[]): ReplayPol
   toolAccess: saved.toolAccess,
 })
 
-function createCount(policy: ReplayPolicy) {
+/** `present`: what a call is compared with. null: with what was decided then. */
+function createCount(policy: ReplayPolicy, present: ReplayPolicy | null) {
   let [examined, changed] = [0, 0]
   let oldest: string | null = null
   const reasons = new Map<Unreplayed, number>()
@@ -108,14 +120,14 @@ function createCount(policy: ReplayPolicy) {
   const samples: BacktestSample[] = []
   return {
     add(call: DecidedCall, known: KnownParams): void {
-      const from = verdictByRules(call)
-      const to = from === null ? 'policy_decided' : replay(policy, call, known)
+      const from = present === null ? recorded(call) : before(replay(present, call, known))
+      const to = typeof from === 'string' ? from : replay(policy, call, known)
       examined += 1
       oldest = call.decided_at.toISOString()
-      if (typeof to === 'string') return addOne(reasons, to)
-      if (from === null || to.verdict === from) return
+      if (typeof from === 'string' || typeof to === 'string') return addOne(reasons, to as Unreplayed)
+      if (to.verdict === from.verdict) return
       changed += 1
-      addOne(changes, `${from}->${to.verdict}`)
+      addOne(changes, `${from.verdict}->${to.verdict}`)
       if (samples.length < mostSamples) samples.push(sampleOf(call, from, to))
     },
     result: (limit: Backtest['limit_reached']): Backtest => ({
@@ -136,9 +148,19 @@ const addOne = <Key>(counts: Map<Key, number>, key: Key): void =>
 const inOrder = <Key extends string>(counts: ReadonlyMap<Key, number>): [Key, number][] =>
   [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
 
+type Before = BacktestSample['from']
+
+function recorded(call: DecidedCall): Before | Unreplayed {
+  const verdict = verdictByRules(call)
+  return verdict === null ? 'policy_decided' : { verdict, rule_name: call.rule_name }
+}
+
+const before = (now: ReturnType<typeof replay>): Before | Unreplayed =>
+  typeof now === 'string' ? now : { verdict: now.verdict, rule_name: now.ruleName }
+
 const sampleOf = (
   call: DecidedCall,
-  from: Verdict,
+  from: Before,
   to: Exclude<ReturnType<typeof replay>, Unreplayed>,
 ): BacktestSample => ({
   decision_id: call.id,
@@ -149,7 +171,7 @@ const sampleOf = (
   tool: call.tool,
   decided_at: call.decided_at.toISOString(),
   labels: call.labels,
-  from: { verdict: from, rule_name: call.rule_name },
+  from,
   to: { verdict: to.verdict, rule_name: to.ruleName, explanation: to.explanation },
 })
 
@@ -171,16 +193,20 @@ export interface ListedCalls {
   readonly limit: 'decisions' | 'bytes' | null
 }
 
-async function listCalls(db: Db, organizationId: string, window: Window): Promise<ListedCalls> {
+async function listCalls(
+  db: Db,
+  organizationId: string,
+  { most, ...window }: Window & Pick<BacktestRequest, 'most'>,
+): Promise<ListedCalls> {
   const { rows } = await readBounded(db, (trx) =>
-    newestDecisions(organizationId, window, mostDecisions + 1).execute(trx),
+    newestDecisions(organizationId, window, most + 1).execute(trx),
   )
-  const calls = firstDecisions(rows.slice(0, mostDecisions))
+  const calls = firstDecisions(rows.slice(0, most))
   const fitting = withinBytes(calls)
   const cutByBytes = fitting.length < calls.length ? 'bytes' : null
   return {
     slices: slicesOf(fitting),
-    limit: cutByBytes ?? (rows.length > mostDecisions ? 'decisions' : null),
+    limit: cutByBytes ?? (rows.length > most ? 'decisions' : null),
   }
 }
 

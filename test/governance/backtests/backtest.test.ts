@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/calls/agents/ask.ts'
-import { backtestRules, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
+import { backtestRules, mostDecisions, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { denyRule, holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
@@ -29,6 +29,8 @@ const backtest = (
     drafts: drafts.map((draft) => ruleInput.parse(draft)),
     since,
     until: null,
+    besideSaved: null,
+    most: mostDecisions,
     chargedTo: engine.organizationId,
     callerNow: async () => engine.caller(by),
     signal: new AbortController().signal,
@@ -234,6 +236,36 @@ describe('calls that only an owner may approve show an admin nothing about their
     await hold()
     expect(await backtest([draft], {}, 'admin')).toMatchObject(undecided('parameters_not_shown'))
     await shouldChange('require_approval->deny', [draft], 'owner')
+  })
+})
+
+describe('beside the saved rules', () => {
+  const beside = (draft: object, replaces: string | null = null) =>
+    backtest([draft], { besideSaved: { replaces } })
+  const savedId = async () =>
+    (await engine.context.pool.query<{ id: string }>('select id from rules order by id')).rows[0]?.id ?? ''
+
+  test('a draft is compared with what the saved rules decide now, and not with what was decided then', async () => {
+    await engine.go(await mailTo('bo@evil.net'))
+    await engine.rules(denyRule())
+    // The saved rule denies it already.
+    expect(await beside(outside)).toMatchObject({ examined: 1, changed: 0, not_replayable: [] })
+    expect(await beside({ ...outside, verdict: 'allow' })).toMatchObject({ changed: 0 })
+  })
+
+  test('in place of a saved rule, only what that rule decided changes', async () => {
+    await engine.go(await mailTo('bo@evil.net'))
+    await engine.rules(denyRule(), holdRule())
+    const answer = await beside({ ...outside, verdict: 'allow' }, await savedId())
+    expect(answer.by_change).toEqual({ 'deny->require_approval': 1 })
+    expect(answer.samples[0]?.from).toEqual({ verdict: 'deny', rule_name: 'deny' })
+  })
+
+  test('so many of the newest decisions are examined as the caller says', async () => {
+    for (const to of ['a@evil.net', 'b@evil.net', 'c@evil.net']) await engine.go(await mailTo(to))
+    await engine.rules()
+    const answer = await backtest([outside], { besideSaved: { replaces: null }, most: 2 })
+    expect(answer).toMatchObject({ examined: 2, changed: 2, limit_reached: 'decisions' })
   })
 })
 
