@@ -26,6 +26,8 @@ export const workflowsPath = '/console/workflows'
 export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */
 export const rulesPath = '/console/rules'
+/** What the rules would decide about a call. */
+export const tryPath = '/console/rules/try'
 export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
 /** The provider with which people sign in, for owners. */

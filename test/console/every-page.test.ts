@@ -51,6 +51,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/reruns/:id': [200, 200, 200, 200],
   '/console/rules': [403, 200, 200, 200],
   '/console/rules/new': [403, 403, 200, 200],
+  '/console/rules/try': [403, 200, 200, 200],
   '/console/rules/:id': [403, 200, 200, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
-import { signedInAt, violations } from './support.ts'
+import { heldCall, signedInAt, violations } from './support.ts'
 
 /* `/console/rules`: an admin makes, changes, deletes and restores a rule; others read them. */
 
@@ -125,6 +125,47 @@ inBrowser('with a script, the page shows it as somebody types', async () => {
   await page.getByLabel('Tools').fill('WebFetch')
   await changes(page).getByText('None of the newest').waitFor()
   expect([await named('no shell'), await violations(page), errors]).toEqual([undefined, [], []])
+})
+
+inBrowser('an admin starts from a template, whose parts that the form does not show stay', async () => {
+  const { page } = await signedInAt(home.server, 'approver', path, { javaScriptEnabled: false })
+  await page.locator('summary', { hasText: 'Start from a template' }).click()
+  await page.getByRole('link', { name: 'Agents ask before they open files with secrets' }).click()
+  const name = await page.getByLabel('Name', { exact: true }).inputValue()
+  await page.getByLabel('What it is for').fill('our secrets')
+  await page.getByRole('button', { name: 'Make the rule' }).click()
+  await page.getByText('The rule is saved').waitFor()
+  const { body: templates } = await home.call('admin', 'GET', '/rule-templates?limit=200')
+  const { body } = templates.data.find((each: { body: { name: string } }) => each.body.name === name)
+  const made = await named(name)
+  expect(made).toMatchObject({ ...body, description: 'our secrets', status: 'active' })
+  await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+})
+
+inBrowser('a member tries a call, chosen from the recent ones', async () => {
+  const held = await heldCall(home.server, { command: 'git push origin tried' })
+  const { page } = await signedInAt(home.server, 'member', '/console/rules/try', { ...phone, javaScriptEnabled: false }) // prettier-ignore
+  await page.locator(`a[href$="${held}"]`).click()
+  expect(await page.getByLabel('Tool', { exact: true }).inputValue()).toBe('Bash')
+  await page.getByRole('button', { name: 'Ask the rules' }).click()
+  const answer = page.getByRole('status')
+  await answer.getByText('It would wait for approval').waitFor()
+  await answer.getByRole('link', { name: 'Agents ask before they send' }).waitFor()
+  await page.getByLabel('Parameters').fill('{"command": "ls"}')
+  await page.getByRole('button', { name: 'Ask the rules' }).click()
+  await page.getByText('It would be allowed').waitFor()
+  await page.getByLabel('Parameters').fill('{"command": ')
+  await page.getByRole('button', { name: 'Ask the rules' }).click()
+  await page.getByRole('alert').getByRole('link', { name: 'Parameters' }).waitFor()
+  expect(await page.getByLabel('Parameters').inputValue()).toBe('{"command": ')
+})
+
+test('an admin finds rules without effect', async () => {
+  const same = { name: 'one of two', verdict: 'deny', tools: ['WebSearch'] }
+  const made = [await home.call('admin', 'POST', rules(), same), await home.call('admin', 'POST', rules(), { ...same, name: 'two of two' })] // prettier-ignore
+  expect(await home.main(`${path}?findings=1`)).toMatch(/two of two/)
+  for (const { body } of made) await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
+  expect(await home.main(`${path}?findings=1`)).toContain('None was found.')
 })
 
 describe('a form', () => {

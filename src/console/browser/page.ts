@@ -207,7 +207,11 @@ const resting = 700
 async function checkForm(form: HTMLFormElement) {
   const fields = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]))
   fields.set('action', 'check')
-  const answer = await fetch(form.getAttribute('action') ?? '', { method: 'POST', body: fields, redirect: 'error' })
+  const answer = await fetch(form.getAttribute('action') ?? '', {
+    method: 'POST',
+    body: fields,
+    redirect: 'error',
+  })
   const found = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector(checkPart)
   const shown = form.querySelector(checkPart)
   if (found !== null && shown !== null) {

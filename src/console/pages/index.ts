@@ -8,6 +8,7 @@ import {
   terminalPath,
   triggerPath,
   triggersPath,
+  tryPath,
   workflowsPath,
 } from '../../contract/pages.ts'
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
@@ -21,6 +22,7 @@ import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
 import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
+import { tryRules, tryRulesPage } from './rule-try.tsx'
 import { changeRules, rulesPage } from './rules.tsx'
 import { againPage, runAgain } from './again.tsx'
 import { happenedPage, sayHappened } from './happened.tsx'
@@ -106,6 +108,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/rules/new',
     get: (visit) => newRulePage(visit),
     post: (visit, form) => createRule(visit, form),
+  },
+  {
+    path: tryPath,
+    get: (visit) => tryRulesPage(visit),
+    post: (visit, form) => tryRules(visit, form),
   },
   {
     path: '/console/rules/:id',

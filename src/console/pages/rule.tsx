@@ -30,6 +30,7 @@ import {
   type PersonsVisit,
   type Problem,
   type Result,
+  type RuleBody,
   type RuleView,
   type Shown,
 } from '../visit.ts'
@@ -60,7 +61,10 @@ export async function newRulePage(
 ): Promise<Shown> {
   const filled = labelled(given, ruleLabels, ruleAliases)
   if (!mayChange(visit)) return problemPage(notAdmin, visit.place)
-  const offered = await offeredIn(visit, organizationId(visit))
+  const [offered, template] = await Promise.all([
+    offeredIn(visit, organizationId(visit)),
+    templateOf(visit, filled.form?.get('template') ?? visit.query.get('template')),
+  ])
   return {
     status: filled.problem?.status ?? 200,
     title: 'Make a rule',
@@ -73,7 +77,8 @@ export async function newRulePage(
         <Refused filled={filled} />
         <PostForm action={`${rulesPath}/new`} token={visit.token} class="card fill" data-check>
           <OnceField />
-          <RuleFields rule={null} offered={offered} filled={filled} />
+          {template === null ? null : <input type="hidden" name="template" value={template.id} />}
+          <RuleFields rule={template?.body ?? null} offered={offered} filled={filled} />
           <RuleCheck checked={checked} now={visit.now} />
           <div class="buttons">
             <button class="primary">Make the rule</button>
@@ -85,6 +90,17 @@ export async function newRulePage(
   }
 }
 
+/** A rule to start from, whose parts that the form does not show stay as they are; it begins active. */
+async function templateOf({ api }: PersonsVisit, wanted: string | null) {
+  if (wanted === null) return null
+  const listed = await api.call('GET /rule-templates', { query: { limit: '200' } })
+  const found = listed.ok
+    ? listed.body.data.find(({ id, kind }) => id === wanted && kind === 'rule')
+    : undefined
+  if (found === undefined || !('verdict' in found.body)) return null
+  return { id: found.id, body: { ...found.body, status: 'active' } as RuleBody }
+}
+
 const CheckButton = () => (
   <button name="action" value="check">
     See what it would change
@@ -93,13 +109,15 @@ const CheckButton = () => (
 
 /** `POST /console/rules/new` */
 export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const template = await templateOf(visit, form.get('template'))
+  const body = template === null ? newRule(form) : changedRule(form, template.body)
   if (form.get('action') === 'check') {
-    const checked = await checkDraft(visit, newRule(form), null)
+    const checked = await checkDraft(visit, body, null)
     return newRulePage(visit, { form, problem: checked.ok ? null : checked }, checked)
   }
   const made = await visit.api.call('POST /organizations/{id}/rules', {
     params: { id: organizationId(visit) },
-    body: newRule(form),
+    body,
     ...onceOf(form),
   })
   if (!made.ok) return newRulePage(visit, { form, problem: made })

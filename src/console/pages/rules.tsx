@@ -1,4 +1,5 @@
-import { rulesPath } from '../../contract/pages.ts'
+import type { AnswerOf } from '../../api/routes/index.ts'
+import { rulesPath, tryPath } from '../../contract/pages.ts'
 import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
 import { labelled, Refused } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
@@ -23,6 +24,7 @@ import {
   type Form,
   type PersonsVisit,
   type Problem,
+  type Result,
   type RuleView,
   type Shown,
 } from '../visit.ts'
@@ -36,7 +38,7 @@ export const mayChange = (visit: PersonsVisit): boolean => isAtLeast(visit, 'adm
 export async function rulesPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const cursor = visit.query.get('cursor') ?? undefined
   const params = { id: organizationId(visit) }
-  const [listed, settings, sizes, changes] = await Promise.all([
+  const [listed, settings, sizes, changes, templates, findings] = await Promise.all([
     visit.api.call('GET /organizations/{id}/rules', {
       params,
       query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
@@ -44,6 +46,8 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
     mayChange(visit) ? visit.api.call('GET /organizations/{id}/governance', { params }) : null,
     groupSizes(visit),
     waitingChanges(visit),
+    mayChange(visit) ? visit.api.call('GET /rule-templates', { query: { limit: '200' } }) : null,
+    visit.query.has('findings') ? visit.api.call('GET /organizations/{id}/rules/analysis', { params }) : null,
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
   const { data, next_cursor: next } = listed.body
@@ -88,6 +92,12 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
             rows={data.map((rule) => rowOf(rule, visit, { sizes, changes: changes.get(rule.id) }))}
           />
         )}
+        <p class="links">
+          <a href={tryPath}>Try a call</a>
+          <a href={`${rulesPath}?findings=1#findings`}>Look for rules without effect</a>
+        </p>
+        {findings === null ? null : <Findings findings={findings} />}
+        {templates?.ok === true ? <Templates templates={templates.body.data} /> : null}
         <Pager
           path={rulesPath}
           chosen={{ cursor }}
@@ -154,6 +164,51 @@ function ApprovalsOff({ visit }: { visit: PersonsVisit }) {
     </section>
   )
 }
+
+type Analysis = AnswerOf<'GET /organizations/{id}/rules/analysis'>
+
+const Findings = ({ findings }: { findings: Result<Analysis> }) => (
+  <section class="card" id="findings" aria-labelledby="findings-title">
+    <h2 id="findings-title">Rules without effect</h2>
+    {!findings.ok ? (
+      <p>
+        <Message text={findings.message} />
+      </p>
+    ) : findings.body.findings.length === 0 ? (
+      <p>None was found.</p>
+    ) : (
+      <ul class="bullets">
+        {findings.body.findings.map(({ message, rules: [first] }) => (
+          <li>
+            <Message text={message} />{' '}
+            {first === undefined ? null : <a href={`${rulesPath}/${first.id}`}>Open it</a>}
+          </li>
+        ))}
+      </ul>
+    )}
+    {findings.ok && findings.body.limit_reached !== null ? (
+      <p class="quiet small">There are more rules than could be compared.</p>
+    ) : null}
+  </section>
+)
+
+type Template = AnswerOf<'GET /rule-templates'>['data'][number]
+
+const Templates = ({ templates }: { templates: readonly Template[] }) => (
+  <details>
+    <summary class="button">Start from a template</summary>
+    <Table
+      label="Templates"
+      head={['Template', 'What it does']}
+      rows={templates
+        .filter(({ kind }) => kind === 'rule')
+        .map(({ id, title, description }) => [
+          <a href={`${rulesPath}/new?template=${id}`}>{title}</a>,
+          <Message text={description} />,
+        ])}
+    />
+  </details>
+)
 
 /** `POST /console/rules` */
 export async function changeRules(visit: PersonsVisit, form: Form): Promise<Shown> {

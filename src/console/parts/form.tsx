@@ -141,11 +141,13 @@ interface FieldProps {
   readonly optional?: true
   /** If the page has several fields with this name. */
   readonly id?: string
+  /** Values that the browser offers as somebody types. */
+  readonly suggested?: readonly string[]
 }
 
 export function Field(props: FieldProps) {
   const { name, type = 'text', most, least, help, autocomplete = 'off', filled = empty, rows } = props
-  const { id = name } = props
+  const { id = name, suggested = [] } = props
   const value = filled.form?.get(name) ?? props.value ?? ''
   const wrong = problemsAt(filled, name)
   const given = {
@@ -156,6 +158,7 @@ export function Field(props: FieldProps) {
     autocomplete,
     spellcheck: false,
     minlength: least,
+    ...(suggested.length === 0 ? {} : { list: `${id}-list` }),
     ...marksOf(name, wrong, help),
   }
   // A union of all types of inputs: the compiler cannot tell that each of these takes the other attributes too.
@@ -164,7 +167,16 @@ export function Field(props: FieldProps) {
     <div class="stack">
       <label for={id}>{props.label ?? filled.labels?.[name]}</label>
       {rows === undefined ? (
-        <input {...typed} value={value} {...given} />
+        <>
+          <input {...typed} value={value} {...given} />
+          {suggested.length === 0 ? null : (
+            <datalist id={`${id}-list`}>
+              {suggested.map((each) => (
+                <option value={each} />
+              ))}
+            </datalist>
+          )}
+        </>
       ) : (
         <textarea rows={rows} {...given}>
           {value}
