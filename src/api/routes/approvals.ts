@@ -548,7 +548,7 @@ export const approvalRoutes = [
   }),
   route({
     key: 'POST /approvals/{id}/revise',
-    needs: { scope: 'approvals:decide', role: 'viewer', subject: 'approval' },
+    needs: { scope: 'approvals:decide', role: 'member', subject: 'approval' },
     inner: [oneResolution],
     audit: ['approval.revised'],
     summary: 'Edit the parameters of a held call, which is then decided anew',

@@ -126,6 +126,8 @@ export interface Basis {
   readonly policyVersion: number
   /** The requester's role. */
   readonly role: Role
+  /** By the id of the person: the roles of those who typed values of the call. */
+  readonly typists: Readonly<Record<string, Role>>
 }
 
 export interface Allowed {

@@ -35,6 +35,7 @@ import {
 } from './ledger-moves.ts'
 import { addressNotConfirmed } from '../../governance/access/address-proof.ts'
 import { refusalOfRole } from '../../governance/access/recheck.ts'
+import { hasRole } from '../../governance/access/scopes.ts'
 
 /*
  * An effect is the row of one call of a run. There is one row for each (run, step, item). Its states:
@@ -227,7 +228,7 @@ function begin(
   }
   // `decideCall` has already denied the call of a person without a role, so `viewer` is never used.
   const role = ledger.roles.get(run.requested_by) ?? 'viewer'
-  const basis = { policyVersion: tx.policy.version, role }
+  const basis = { policyVersion: tx.policy.version, role, typists: ledger.rolesOf(typists(effect.revision)) }
   const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
   const { attempt, failures } = effect
@@ -368,8 +369,11 @@ function decideCall(locked: LockedRun, op: ResolvedCall): Decided {
   const { compiled, toolAccess } = tx.policy
   const revision = ledger.effects.get(effectId(op.key))?.revision ?? null
   // A person who edits the call may do no more with the tool than they may do by their own role.
-  if (typists(revision).some((person) => !ledger.roles.has(person)))
-    return refused('editor has left', 'A person who edited this call is no longer a member.')
+  if (typists(revision).some((person) => !hasRole(ledger.roles.get(person) ?? 'viewer', 'member')))
+    return refused(
+      'editor may not run tools',
+      'A person who edited this call has left, or is only a viewer now.',
+    )
   const { runId: run_id, stepId: step_id } = op.key
   const byRules = judgeCall(
     { compiled, toolAccess: toolAccess.of(run.requested_by) },

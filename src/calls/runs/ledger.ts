@@ -150,6 +150,11 @@ export class Ledger {
     return [...people.flatMap((person) => this.roles.get(person) ?? []), ...authors]
   }
 
+  /** By id, the present roles of those of these people who are members. */
+  rolesOf(people: readonly string[]): Record<string, Role> {
+    return Object.fromEntries([...this.roles].filter(([person]) => people.includes(person)))
+  }
+
   /** The caller must then set the row's state. */
   addEffect(record: EffectRecord): EffectRecord {
     this.newEffects.push(record)

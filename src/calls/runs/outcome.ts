@@ -11,7 +11,7 @@ import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import { atCommitPoint } from '../../governance/audit/commit-points.ts'
 import { effectId, type EffectKey } from '../../contract/ids.ts'
 import { ledgerKind, loadLedger, writeLedger } from './ledger-store.ts'
-import type { EffectRecord, Ledger, LockedCall } from './ledger.ts'
+import { typists, type EffectRecord, type Ledger, type LockedCall } from './ledger.ts'
 import type { OutcomeTx, Outdated } from '../../governance/tools/memory.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../../governance/limits/run-quota.ts'
 import type { Basis, CallOutcome, NewError } from './call.ts'
@@ -38,7 +38,7 @@ export function recordWithWrite(
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
     const acts = effect !== undefined && isCurrent(effect, op)
-    if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
+    if (acts && !isSame(tx, ledger, effect, basis)) return 'changed'
     const over = acts ? await write(outcomeTx(tx, ledger, op.key)) : null
     if (over === 'outdated') return over
     if (over !== null && 'limit' in over)
@@ -61,13 +61,14 @@ function outcomeTx(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OutcomeTx
 }
 
 /**
- * The organization is not frozen, and the policy version and the requester's role are those of the decision.
- * `markSent` checks this too, without the chain lock.
+ * The organization is not frozen, and the policy version and the roles are those of the decision. `markSent` checks
+ * this too, without the chain lock.
  */
-function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
+function isSame(tx: ChainTx, ledger: Ledger, { run_id, revision }: EffectRecord, basis: Basis): boolean {
   const { frozen, version } = tx.policy
-  const role = ledger.roles.get(ledger.runs.get(runId)?.requested_by ?? '')
-  return frozen === null && version === basis.policyVersion && role === basis.role
+  const role = ledger.roles.get(ledger.runs.get(run_id)?.requested_by ?? '')
+  const areTypists = typists(revision).every((person) => ledger.roles.get(person) === basis.typists[person])
+  return frozen === null && version === basis.policyVersion && role === basis.role && areTypists
 }
 
 function refusedBy(over: Exceeded | StepError): CallOutcome['result'] {
@@ -151,7 +152,7 @@ function outputLabelsOf(
  *
  * - `yes`: the call may act.
  * - `changed`: the call must be decided again first (`decideAgain`), because the organization is frozen, a rule or
- *   setting was saved, or the requester's role has changed.
+ *   setting was saved, or the role of the requester or of whoever edited the call has changed.
  * - `superseded`: a newer attempt has taken over, or the run was cancelled or has ended.
  * - `disconnected`: the connection that the attempt uses was revoked or replaced, or has expired.
  */
@@ -166,13 +167,19 @@ export async function stillHolds(
   { db }: Reading,
   { runId, stepId, itemIndex }: EffectKey,
   attempt: number,
-  { policyVersion, role }: Basis,
+  basis: Basis,
 ): Promise<boolean> {
-  const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
+  const values = [runId, stepId, itemIndex, attempt, ...basisValues(basis)]
   // Kysely's pool prepares statements only if the configuration allows it (db/prepared.ts).
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }
+
+const basisValues = ({ policyVersion, role, typists: typed }: Basis) => [
+  policyVersion,
+  role,
+  JSON.stringify(typed),
+]
 
 /**
  * Later commits of the attempt count the body too. Without this, the crash of a worker would hide a long
@@ -208,8 +215,7 @@ export async function markSent(
       key.stepId,
       key.itemIndex,
       attempt,
-      basis.policyVersion,
-      basis.role,
+      ...basisValues(basis),
       sentWith,
     ]),
   )

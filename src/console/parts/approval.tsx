@@ -123,6 +123,7 @@ export function Approval(props: ApprovalProps) {
           {isOpen &&
           approval.kind !== 'revision' &&
           mayVote(approval) &&
+          hasRole(roleIn(visit, approval.organization_id), 'member') &&
           approval.may_edit.length > 0 &&
           approval.requested_by !== visit.person.user.id ? (
             <details class="exact" open={form !== null}>

@@ -158,11 +158,15 @@ export const grantFreeSlots = (given: {
   select * from granted`
 
 /**
- * If the attempt may still act. `same`: its decision is still valid, because the policy version and the requester's
- * role are the same, and nothing is frozen. Parameters: run, step, item, attempt, policy version, role.
+ * If the attempt may still act. `same`: its decision is still valid, because the policy version and the roles of the
+ * requester and of those who typed values of the call are the same, and nothing is frozen. Parameters: run, step, item,
+ * attempt, policy version, role, and roles by the id of the person.
  */
 export const openIntentText = `
-  select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+  select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6
+    and not exists (select from jsonb_each_text(e.revision->'typed') as typed
+                    left join memberships t on t.organization_id = r.organization_id and t.user_id = typed.value
+                    where t.role is distinct from $7::jsonb->>typed.value) as same
   from effects e join runs r on r.id = e.run_id
     join chain_head h on h.organization_id = r.organization_id
     left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
@@ -170,17 +174,17 @@ export const openIntentText = `
     and r.cancel_requested_at is null and r.finished_at is null`
 
 /**
- * If the call may act now and its connection is active. Otherwise `answer` is the reason. The first six parameters are
- * those of `openIntentText`, the seventh is the id and address of the call's connection, or null.
+ * If the call may act now and its connection is active. Otherwise `answer` is the reason. The first seven parameters are
+ * those of `openIntentText`, the eighth is the id and address of the call's connection, or null.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (
-    select same, coalesce((select c.status = 'active' from connections c where c.id = split_part($7, ' ', 1)),
-                          $7 is null or $7 not like 'con\\_%') as connected
+    select same, coalesce((select c.status = 'active' from connections c where c.id = split_part($8, ' ', 1)),
+                          $8 is null or $8 not like 'con\\_%') as connected
     from open
   ), marked as (
     -- A call that is sent again keeps the time of its first request: its key counts from then.
-    update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7,
+    update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $8,
       bodies = e.bodies + (not e.body_counted)::int, body_counted = true
     from runs r, call where call.same and call.connected and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
       and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'

@@ -1,17 +1,19 @@
-import { beforeEach, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { readDefinedCall, type DefinedCall, type ResolvedCall } from '../../../src/calls/runs/call.ts'
-import { decideSteps } from '../../../src/calls/runs/effect.ts'
+import { decideAgain, decideSteps } from '../../../src/calls/runs/effect.ts'
+import { markSent, recordWithWrite } from '../../../src/calls/runs/outcome.ts'
 import { prepareCall } from '../../../src/calls/runs/prepare.ts'
 import { reviseCall } from '../../../src/calls/runs/revise.ts'
 import { prepareChange } from '../../../src/governance/applying/apply.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
-import type { JsonObject } from '../../../src/policy/types.ts'
+import type { JsonObject, Role } from '../../../src/policy/types.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { create, forgetAll } from '../../governance/rules/policy-calls.ts'
 import {
   denyRule,
   holdRule,
+  nothingSeen,
   outcomeOf,
   outputOf,
   useEngine,
@@ -21,6 +23,7 @@ import {
 let engine: Engine
 useEngine((started) => (engine = started))
 beforeEach(() => forgetAll(engine))
+afterEach(() => setRoleOfAdmin('admin'))
 
 const letter = { to: 'a@b.test', subject: 'x', text: 'secret-7' }
 const start = (tool = 'mail_send', params: JsonObject = letter) =>
@@ -117,17 +120,57 @@ test('an edited call is denied if the person who edited it has left', async () =
   await engine.rules(holdRule({ approver_may_edit: ['text'] }))
   const runId = await start()
   await editedByAdmin(runId, { text: 'other' })
+  await setRoleOfAdmin(null)
+  expect(await decide(await define(runId))).toMatchObject({
+    state: 'denied',
+    reason: expect.stringContaining('has left') as unknown,
+  })
+})
+
+async function setRoleOfAdmin(role: Role | null): Promise<void> {
   const { userId, organizationId } = engine.caller('admin')
-  await engine.context.db.deleteFrom('memberships').where('user_id', '=', userId).execute()
-  try {
-    expect(await decide(await define(runId))).toMatchObject({
-      state: 'denied',
-      reason: expect.stringContaining('no longer a member') as unknown,
-    })
-  } finally {
-    const membership = { organization_id: organizationId, user_id: userId, role: 'admin' } as const
-    await engine.context.db.insertInto('memberships').values(membership).execute()
-  }
+  const { db } = engine.context
+  await db.deleteFrom('memberships').where('user_id', '=', userId).execute()
+  if (role === null) return
+  await db
+    .insertInto('memberships')
+    .values({ organization_id: organizationId, user_id: userId, role })
+    .execute()
+}
+
+describe.each([
+  ['memory_set', { key: 'k', value: 'x' }],
+  ['mail_send', letter],
+] as const)('between the decision on an edited %s and its act', (tool, params) => {
+  test.each([
+    ['whoever edited it leaves', null, 'denied'],
+    ['whoever edited it is only a viewer now', 'viewer', 'denied'],
+    ['whoever edited it as an approver is none any more', 'member', 'held'],
+  ] as const)('%s', async (_, role, state) => {
+    const name = Object.keys(params).at(-1) ?? ''
+    await engine.rules({ ...holdRule({ approver_may_edit: [name] }), tools: [tool] })
+    const runId = await start(tool, params)
+    await editedByAdmin(runId, { [name]: 'other' })
+    const op = await prepare(await define(runId))
+    const decided = await engine.decide(op)
+    if (!decided.go) throw new Error(decided.state)
+    const { attempt, basis } = decided
+    await setRoleOfAdmin(role)
+    const act = () =>
+      tool === 'mail_send'
+        ? markSent(engine.context, op.key, attempt, basis)
+        : recordWithWrite(
+            engine.context,
+            engine.organizationId,
+            outcomeOf(op, attempt, 'completed'),
+            basis,
+            async () => null,
+          )
+    expect(await act()).toBe('changed')
+    const again = (call: ResolvedCall) =>
+      engine.context.combiner.join(engine.organizationId, decideAgain, { key: op.key, call, attempt })
+    expect(await again({ ...op, seen: await nothingSeen(engine) })).toMatchObject({ state })
+  })
 })
 
 test('the size of an output is limited for the role of whoever edited the call', async () => {

@@ -324,7 +324,7 @@ export async function hold(engine: Engine, op: ResolvedCall): Promise<string> {
 }
 
 /** The value for a call in which no existing data was read for the approvers. */
-async function nothingSeen({ context }: Engine) {
+export async function nothingSeen({ context }: Engine) {
   const approvalId = newId('approval')
   const state = { revision: null, fields: [] }
   return { approvalId, sealed: await sealState(context.sealer, approvalId, state) }
@@ -350,7 +350,8 @@ async function basisOf(context: Context, op: ResolvedCall): Promise<Basis> {
     .where('e.step_id', '=', op.key.stepId)
     .where('e.item_index', '=', op.key.itemIndex)
     .executeTakeFirstOrThrow()
-  return { policyVersion: row.policy_version, role: row.role }
+  // Of a call that nobody has edited.
+  return { policyVersion: row.policy_version, role: row.role, typists: {} }
 }
 
 /** Marks the call as sent, with the basis of its last decision. */
