@@ -137,52 +137,51 @@ export function decideByVote(
   wakeRun(tx, approval, actor.id)
 }
 
+interface Answer {
+  readonly actor: Actor
+  /** The absent person by whose right. */
+  readonly forUser: string | null
+}
+
 /** The caller settles the step, and wakes the run. The entry has no value of the answer. */
-export function answerApproval(
-  writer: ApprovalWriter,
-  approval: ApprovalRecord,
-  { actor, forUser }: { readonly actor: Actor; readonly forUser: string | null },
-): void {
-  approval.answered_by = actor.id
-  approval.answered_for = forUser
-  close(writer, approval, 'answered', actor.id)
-  writer.tx.append({
-    eventType: 'approval.answered',
-    action: 'answer',
-    status: 'answered',
-    actor,
-    workflowId: approval.workflow_id,
-    runId: approval.run_id,
-    metadata: {
-      approval_id: approval.id,
-      step_id: approval.step_id,
-      ...placeOf(approval),
-      ...(forUser === null ? {} : { for: forUser }),
-    },
-  })
+export function answerApproval(writer: ApprovalWriter, approval: ApprovalRecord, answer: Answer): void {
+  const entry = endByOne(writer, approval, 'answered', answer)
+  writer.tx.append({ eventType: 'approval.answered', action: 'answer', ...entry })
 }
 
 /** A person has typed other values. The caller stores them, and wakes the run, whose call is then decided anew. */
 export function reviseApproval(
   writer: ApprovalWriter,
   approval: ApprovalRecord,
-  given: {
-    readonly actor: Actor
-    readonly forUser: string | null
+  given: Answer & {
     readonly revision: ApprovalRevision
     /** The hash of the new parameters. */
     readonly paramsHash: string
   },
 ): void {
-  const { actor, forUser, revision, paramsHash } = given
-  approval.answered_by = actor.id
-  approval.answered_for = forUser
-  approval.revision = revision
-  close(writer, approval, 'revised', actor.id)
+  approval.revision = given.revision
+  const { metadata, ...entry } = endByOne(writer, approval, 'revised', given)
+  const hashes = { former_hash: approval.params_hash, params_hash: given.paramsHash }
   writer.tx.append({
     eventType: 'approval.revised',
     action: 'revise',
-    status: 'revised',
+    ...entry,
+    metadata: { ...metadata, params: given.revision.params, ...hashes },
+  })
+}
+
+/** By one person, without a vote. Returns the audit entry without its name. */
+function endByOne(
+  writer: ApprovalWriter,
+  approval: ApprovalRecord,
+  status: 'answered' | 'revised',
+  { actor, forUser }: Answer,
+) {
+  approval.answered_by = actor.id
+  approval.answered_for = forUser
+  close(writer, approval, status, actor.id)
+  return {
+    status,
     actor,
     workflowId: approval.workflow_id,
     runId: approval.run_id,
@@ -190,12 +189,9 @@ export function reviseApproval(
       approval_id: approval.id,
       step_id: approval.step_id,
       ...placeOf(approval),
-      params: revision.params,
-      former_hash: approval.params_hash,
-      params_hash: paramsHash,
       ...(forUser === null ? {} : { for: forUser }),
     },
-  })
+  }
 }
 
 /** Without a cause, the actor is the service itself. */
