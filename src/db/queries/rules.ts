@@ -15,6 +15,8 @@ export interface CallDecision {
   /** Which the decision's approval replaced. */
   readonly supersedes_id: string | null
   readonly decided_at: Date
+  /** A person has typed the parameters that it was about. */
+  readonly edited: boolean
   /** The size of the sealed parameters; 0 if they were not kept. */
   readonly bytes: number
 }
@@ -26,7 +28,7 @@ export const newestDecisions = (
   most: number,
 ): RawBuilder<CallDecision> => sql`
   select d.id, d.run_id, d.step_id, coalesce(d.item_index, -1) as item_index, d.session_id, d.tool_use_id, d.params_hash,
-    d.approval_id, a.supersedes_id, d.decided_at,
+    d.approval_id, a.supersedes_id, d.decided_at, e.revision is not null and e.params_hash = d.params_hash as edited,
     coalesce(octet_length(e.params_sealed), octet_length(a.params_sealed), 0) as bytes
   from decisions d
   left join approvals a on a.id = d.approval_id
@@ -67,6 +69,8 @@ export interface DecidedCall {
   readonly by_groups: boolean
   /** When they saved the step. */
   readonly author_roles: Role[] | null
+  /** The present roles of the people who typed parameters; null for former members. */
+  readonly typist_roles: (Role | null)[]
 }
 
 /** Newest first. */
@@ -74,6 +78,8 @@ export const decidedCalls = (organizationId: string, ids: readonly string[]): Ra
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.user_id as asker, m.role, e.params_sealed as run_params,
     a.params_sealed as agent_params, s.author_roles,
+    array(select t.role from jsonb_each_text(e.revision->'typed') as typed
+          left join memberships t on t.organization_id = d.organization_id and t.user_id = typed.value) as typist_roles,
     coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver,
     coalesce(a.approver is null and a.seats is not null, false)
       or exists (select from approvals where run_id = d.run_id and approver is null) as by_groups

@@ -210,7 +210,7 @@ async function listCalls(
   }
 }
 
-/** A call is decided again after a retry or an approval. Newest first, in `decisions` and in the result. */
+/** A call is decided again after a retry or an approval; what a person has typed into it is another call. Newest first, in `decisions` and in the result. */
 function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
   const known = new Set<string>()
   const first: CallDecision[] = []
@@ -226,7 +226,7 @@ function firstDecisions(decisions: readonly CallDecision[]): CallDecision[] {
 function namesOf(decision: CallDecision): string[] {
   const { run_id, step_id, item_index, session_id, tool_use_id, params_hash, approval_id, supersedes_id } =
     decision
-  if (session_id === null) return [`${run_id}/${step_id}/${item_index}`]
+  if (session_id === null) return [`${run_id}/${step_id}/${item_index}${decision.edited ? '/edited' : ''}`]
   const use = tool_use_id === null ? [] : [`${session_id}/${params_hash}/${tool_use_id}`]
   return [...use, ...[approval_id, supersedes_id].filter((id) => id !== null)]
 }
@@ -332,7 +332,7 @@ function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): Ce
     sideEffect,
     // A person who has left has no role. `member` is the best guess.
     role: call.role ?? 'member',
-    authorRoles: call.author_roles ?? [],
+    authorRoles: [...(call.author_roles ?? []), ...call.typist_roles.map((role) => role ?? 'member')],
     params: source === 'workflows' ? params : null,
   })
   if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known

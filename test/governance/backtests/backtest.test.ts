@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/calls/agents/ask.ts'
 import { backtestRules, mostDecisions, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
+import { reviseCall } from '../../../src/calls/runs/revise.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { denyRule, holdRule, opOf, useEngine, type Engine } from '../runs/engine-fixture.ts'
@@ -126,6 +127,29 @@ describe('calls of runs', () => {
       examined: 2,
       by_change: { 'allow->require_approval': 1 },
     })
+  })
+
+  test('count once more with what a person has typed, and with the tool policies for the role of that person', async () => {
+    await engine.rules(holdRule({ approver_may_edit: ['to'] }))
+    const params = { to: 'ann@acme.com', subject: 'x', text: 'y' }
+    const op = opOf(await engine.run(), { params })
+    const edit = { to: 'bo@evil.net' }
+    const approvalId = await engine.hold(op)
+    await reviseCall(engine.context, {
+      caller: engine.caller('admin'),
+      approvalId,
+      params: edit,
+      comment: '',
+    })
+    await engine.hold(opOf(op.key.runId, { params: { ...params, ...edit }, labels: ['untrusted'] }))
+    expect(await backtest([outside])).toMatchObject({
+      examined: 2,
+      by_change: { 'require_approval->deny': 1 },
+      not_replayable: [{ reason: 'parameters_not_kept', count: 1 }],
+    })
+    await createPolicy(engine, { tool_name: 'mail_send', allowed: false, role: 'admin' })
+    expect((await backtest([outside])).not_replayable).toContainEqual({ reason: 'policy_decided', count: 1 })
+    await forget(engine, 'mail_send')
   })
 
   test('see `me` as the address of the person who asked', async () => {
