@@ -8,6 +8,8 @@ import {
   rerunRows,
   type ManyRequest,
 } from '../../src/governance/runs/start/reruns.ts'
+import { workflowDefinition } from '../../src/contract/definition.ts'
+import { changeWorkflow } from '../../src/governance/workflows/workflows.ts'
 import { readOwned } from '../../src/governance/page.ts'
 import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { asAdmin } from '../support/postgres.ts'
@@ -79,8 +81,8 @@ test('members mean their own runs, and admins those of all', async () => {
   const run = await failed('own@b.test')
   const matched = (who: BootstrapName, filter = {}) =>
     matchRuns(stack.context, stack.caller(who), { since, ...filter })
-  expect(await matched('member')).toEqual({ runs: [run], more: false })
-  expect(await matched('admin')).toEqual({ runs: [run], more: false })
+  expect(await matched('member')).toEqual({ runs: [run], more: false, waiting: 0 })
+  expect(await matched('admin')).toEqual({ runs: [run], more: false, waiting: 0 })
   expect(await matched('admin', { requested_by: stack.caller('admin').userId })).toMatchObject({ runs: [] })
   await expect(matched('member', { requested_by: stack.caller('admin').userId })).rejects.toMatchObject({
     code: 'insufficient_role',
@@ -116,17 +118,86 @@ test('a run that cannot be made again is refused with the reason, and the others
   expect(await shown(id)).toMatchObject({ reason: null, counts: { refused: 1, completed: 1 } })
 })
 
-test('two requests for the same run make it again once', async () => {
-  await failed('twice@b.test')
+test('runs that wait in another request are left out and counted', async () => {
+  const [first, second] = [await failed('first@b.test'), await failed('second@b.test')]
+  const only = { filter: { run_ids: [first] } }
+  await stack.frozen(async () => {
+    const id = await asked('member', only)
+    await expect(asked('admin', only)).rejects.toMatchObject({
+      message: 'all runs that match wait in another request already (1): wait for its end, or cancel it',
+    })
+    const mine = stack.caller('member')
+    expect(await matchRuns(stack.context, mine, { since })).toEqual({
+      runs: [second],
+      more: false,
+      waiting: 1,
+    })
+    expect(await matchRuns(stack.context, mine, { since, status: 'denied' })).toMatchObject({ waiting: 0 })
+    expect(await createRerun(stack.context, mine, request())).toMatchObject({ more: false, waiting: 1 })
+    await cancelRerun(stack.context, mine, id)
+    expect(await matchRuns(stack.context, mine, { since })).toMatchObject({ runs: [first], waiting: 1 })
+  })
+})
+
+test('two requests that were made at once for the same run make it again once', async () => {
+  const [run, other] = [await failed('twice@b.test'), await failed('other@b.test')]
   reads.failing.clear()
   const ids: string[] = []
   await stack.frozen(async () => {
-    ids.push(await asked('member'), await asked('admin'))
+    for (const id of [run, other]) ids.push(await asked('member', { filter: { run_ids: [id] } }))
+    await stack.context.db
+      .updateTable('rerun_items')
+      .set({ run_id: run })
+      .where('run_id', '=', other)
+      .execute()
   })
   for (const id of ids) await ended(id)
   const all = (await Promise.all(ids.map(items))).flat()
   expect(all.map(({ state }) => state).toSorted()).toEqual(['refused', 'started'])
   expect(all.find(({ state }) => state === 'refused')?.reason).toMatch(/^it was made again already, as `run_/)
+})
+
+test('the newest version is that of the request: what is saved later does not count', async () => {
+  const run = await failed('version@b.test')
+  const { workflow_id: workflow } = await stack.runOf(run)
+  const save = (text: string) =>
+    changeWorkflow(stack.context, stack.caller('member'), workflow, {
+      definition: workflowDefinition.parse({
+        ...report,
+        steps: [mail('tell', { params: { to: '{{input.to}}', subject: 's', text } }), report.steps[1]],
+      }),
+    })
+  await save('mended')
+  reads.failing.clear()
+  let id = ''
+  await stack.frozen(async () => {
+    id = await asked('member', { options: { ...options, version: 'latest' } })
+    await save('smuggled')
+  })
+  await ended(id)
+  const [made] = await items(id)
+  expect(made).toMatchObject({ version: 2, state: 'started' })
+  expect(await stack.runOf(made?.new_run_id ?? '')).toMatchObject({ workflow_version: 2 })
+})
+
+test.each([
+  ['a provider, which is not renewed', `clock_timestamp() + interval '6 days'`, true],
+  ['a password', `clock_timestamp() + interval '1 hour'`, false],
+])('a request ends no later than the sign-in that asked for it: with %s', async (_, end, isProviders) => {
+  await failed('session@b.test')
+  const { userId, organizationId } = stack.caller('member')
+  const { rows } = await stack.context.pool.query<{ ends: Date }>(
+    `insert into auth_sessions (id, token, user_id, created_at, expires_at, provider_organization, opened_with)
+     values ($1, $1, $2, clock_timestamp() - interval '11 hours', ${end}, $3, '${isProviders ? 'provider' : 'password'}')
+     returning ${isProviders ? `created_at + interval '12 hours'` : 'expires_at'} as ends`,
+    [`session ${isProviders}`, userId, isProviders ? organizationId : null],
+  )
+  const caller = { ...stack.caller('member'), keyId: null, sessionId: `session ${isProviders}` }
+  await stack.frozen(async () => {
+    const { id } = await createRerun(stack.context, caller, request())
+    expect((await shown(id)).expires_at).toBe(rows[0]?.ends.toISOString())
+    await cancelRerun(stack.context, caller, id)
+  })
 })
 
 test('who may no longer start runs starts none, and who cancels starts no further one', async () => {
@@ -161,11 +232,13 @@ test('who may no longer start runs starts none, and who cancels starts no furthe
 })
 
 test('an organization has a few such requests at a time', async () => {
-  await failed('many@b.test')
+  const names = Array.from({ length: mostOpenReruns + 1 }, (_, n) => `many-${n}@b.test`)
+  const runs = await Promise.all(names.map(failed))
+  const askFor = (run: string) => asked('member', { filter: { run_ids: [run] } })
   await stack.frozen(async () => {
     const made: string[] = []
-    for (let n = 0; n < mostOpenReruns; n += 1) made.push(await asked('member'))
-    await expect(asked('member')).rejects.toMatchObject({ code: 'conflict' })
+    for (const run of runs.slice(1)) made.push(await askFor(run))
+    await expect(askFor(runs[0] ?? '')).rejects.toMatchObject({ code: 'conflict' })
     for (const id of made) await cancelRerun(stack.context, stack.caller('member'), id)
   })
 })

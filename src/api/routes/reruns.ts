@@ -52,14 +52,19 @@ const rerun = named('Rerun', rerunShape)
 const rerunItem = named('RerunItem', {
   run_id: id,
   workflow_id: id,
+  version: z.int().describe('of the workflow, as of the request'),
   state: z.enum(['waiting', 'started', 'refused', 'cancelled']),
   new_run_id: id.nullable(),
   status: runStatus.nullable().describe('of the new run'),
   reason: z.string().nullable(),
 })
+const besides = {
+  more: z.boolean().describe('others match too: ask again afterwards'),
+  already_waiting: count.describe('would match too, but wait in another request that goes on'),
+}
 const matched = named('RerunMatches', {
   matches: count.describe('at most 1,000'),
-  more: z.boolean().describe('others match too: ask again afterwards'),
+  ...besides,
 })
 
 const reads = { scope: 'runs:read', role: 'viewer', subject: 'organization' } as const
@@ -74,18 +79,26 @@ export const rerunRoutes = [
     audit: ['rerun.requested'],
     summary: 'Run many ended runs again, for example after an outage',
     description:
-      'The oldest 1,000 that match: your own, or as an admin all. A run that was made again already does not match. A worker starts them one after another, with your rights at that time.',
+      'The oldest 1,000 that match: your own, or as an admin all. A run that was made again already, or waits in another request, does not match. A worker starts them one after another, with your rights at that time. With `latest`, the versions are those of now: what is saved later does not count.',
     body: manyBody,
-    responses: { 200: matched, 202: named('NewRerun', { ...rerunShape, more: z.boolean() }) },
+    responses: { 200: matched, 202: named('NewRerun', { ...rerunShape, ...besides }) },
     async handle({ context, caller, body, once }) {
       const { dry_run: isDry, organization_id: _, filter, ...options } = body
       if (isDry) {
-        const { runs, more } = await matchRuns(context, caller, filter as RerunFilter)
-        return ok({ matches: runs.length, more })
+        const { runs, more, waiting } = await matchRuns(context, caller, filter as RerunFilter)
+        return ok({ matches: runs.length, more, already_waiting: waiting })
       }
       const request = { filter: filter as RerunFilter, options }
-      const made = await actOnce(once, () => createRerun(context, caller, request, once))
-      return accepted({ ...(await readOwned(context, rerunRows, caller, made.id)), more: made.more })
+      const {
+        id: made,
+        more,
+        waiting,
+      } = await actOnce(once, () => createRerun(context, caller, request, once))
+      return accepted({
+        ...(await readOwned(context, rerunRows, caller, made)),
+        more,
+        already_waiting: waiting,
+      })
     },
   }),
   route({

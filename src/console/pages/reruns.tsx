@@ -164,11 +164,13 @@ async function matches(visit: PersonsVisit, chosen: Chosen, filter: Filter) {
     body: { organization_id: organizationId(visit), filter, dry_run: true },
   })
   if (!asked.ok) return <Refused filled={{ form: null, problem: asked }} />
-  const { matches: count = 0, more } = asked.body as AnswerOf<'POST /runs/rerun'> & { matches?: number }
+  const body = asked.body as AnswerOf<'POST /runs/rerun'> & { matches?: number }
+  const { matches: count = 0, more, already_waiting: waiting } = body
+  const others = waiting === 0 ? null : `Besides, ${waiting} wait in another request already.`
   if (count === 0)
     return (
       <Empty title="No run matches.">
-        Runs that have not ended, or were made again already, do not count.
+        Runs that have not ended, or were made again already, do not count. {others}
       </Empty>
     )
   return (
@@ -179,7 +181,7 @@ async function matches(visit: PersonsVisit, chosen: Chosen, filter: Filter) {
       ))}
       <p>
         <strong>{count === 1 ? 'One run matches.' : `${count.toLocaleString('en')} runs match.`}</strong>{' '}
-        {more ? 'These are the oldest; ask again afterwards for the others.' : null}
+        {more ? 'These are the oldest; ask again afterwards for the others.' : null} {others}
       </p>
       <Select
         name="version"

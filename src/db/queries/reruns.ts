@@ -71,14 +71,16 @@ export const readOpenInChain = (
     (select count(*)::int from own) as runs,
     array(select r from own, unnest(own.readers) as r group by r having count(*) = (select count(*) from own)) as readers`
 
-/** Ended runs with their data that nobody made again yet, the oldest first. null and absent: all. */
-export const runsToRepeat = (
-  given: RerunFilter & { readonly organizationId: string; readonly requester: string | null },
-  most: number,
-): RawBuilder<{ readonly id: string }> => sql`
-  select id from runs r
-  where organization_id = ${given.organizationId} and poll_of is null and data_removed_at is null and finished_at is not null
-    and ${given.run_ids === undefined ? sql`status = ${given.status ?? 'failed'}` : sql`id = any(${[...given.run_ids]}::text[])`}
+export interface Repeated extends RerunFilter {
+  readonly organizationId: string
+  /** null: everybody's. */
+  readonly requester: string | null
+}
+
+/** SQL about the run `r`: it has ended with its data, nobody made it again yet, and the filter holds. */
+const isToRepeat = (given: Repeated): RawBuilder<boolean> => sql<boolean>`
+  r.organization_id = ${given.organizationId} and poll_of is null and data_removed_at is null and finished_at is not null
+    and ${given.run_ids === undefined ? sql`status = ${given.status ?? 'failed'}` : sql`r.id = any(${[...given.run_ids]}::text[])`}
     and ${given.requester === null ? sql`true` : sql`requested_by = ${given.requester}`}
     and ${given.workflow_id === undefined ? sql`true` : sql`workflow_id = ${given.workflow_id}`}
     and ${given.since === undefined ? sql`true` : sql`created_at >= ${given.since}::timestamptz`}
@@ -88,8 +90,20 @@ export const runsToRepeat = (
         ? sql`true`
         : sql`exists (select from effects e where e.run_id = r.id and e.tool = ${given.tool} and e.state in ('failed', 'denied', 'rejected', 'expired', 'unknown_outcome'))`
     }
-    and not exists (select from runs n where n.rerun_of = r.id)
+    and not exists (select from runs n where n.rerun_of = r.id)`
+
+/** The oldest first, without those that wait in a request already. */
+export const runsToRepeat = (given: Repeated, most: number): RawBuilder<{ readonly id: string }> => sql`
+  select id from runs r where ${isToRepeat(given)}
+    and not exists (select from rerun_items i where i.run_id = r.id and i.state = 'waiting')
   order by id limit ${most}`
+
+/** Few: an organization has few requests that go on. */
+export const countWaitingReruns = (given: Repeated): RawBuilder<{ readonly waiting: number }> => sql`
+  select count(*)::int as waiting from runs r
+  where r.id in (select i.run_id from rerun_items i join reruns q on q.id = i.rerun_id
+                 where q.organization_id = ${given.organizationId} and q.ended_at is null and i.state = 'waiting')
+    and ${isToRepeat(given)}`
 
 export const openReruns = (organizationId: string): RawBuilder<{ readonly open: number }> => sql`
   select count(*)::int as open from reruns where organization_id = ${organizationId} and ended_at is null`

@@ -184,7 +184,7 @@ const validity = ({ keyId, sessionId, userId, trigger, rerun }: Sender) => sql<b
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
   or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
-             and expires_at > clock_timestamp() and ${isFresh}) or ${isActive(userId, trigger)} or ${isGoing(userId, rerun)})`
+             and ${sessionEnd} > clock_timestamp()) or ${isActive(userId, trigger)} or ${isGoing(userId, rerun)})`
 
 /** SQL: whether the trigger still acts for the service account. */
 const isActive = (userId: string, trigger: Sender['trigger']) => sql<boolean>`exists (select from triggers
@@ -197,9 +197,9 @@ const isGoing = (userId: string, rerun: Sender['rerun']) =>
     : sql`exists (select from reruns
         where id = ${rerun.id} and requested_by = ${userId} and api_key_id is null and ended_at is null)`
 
-/** SQL: a session of a provider is not too old. */
-const isFresh = sql<boolean>`(provider_organization is null
-  or created_at > clock_timestamp() - make_interval(hours => ${providerSessionHours}))`
+/** SQL: when a sign-in session ends. That of a provider is not renewed. */
+export const sessionEnd = sql<Date>`least(expires_at, case when provider_organization is not null
+  then created_at + make_interval(hours => ${providerSessionHours}) end)`
 
 const ended = ({ keyId, trigger }: Sender): DomainError =>
   trigger === undefined

@@ -42,7 +42,7 @@ export const rerunSender = (context: ChangingRuns & Telling): Sender => ({
     if (caller === null) return end(context, row, 'the person who asked for it is no longer there')
     const items = await context.db
       .selectFrom('rerun_items')
-      .select(['run_id', 'position'])
+      .select(['run_id', 'position', 'version'])
       .where('rerun_id', '=', id)
       .where('state', '=', 'waiting')
       .orderBy('position')
@@ -95,6 +95,7 @@ async function callerOf({ db }: ChangingRuns, row: RerunRow): Promise<Caller | n
 interface Item {
   readonly run_id: string
   readonly position: number
+  readonly version: number
 }
 
 /** Throws what concerns all runs. What concerns this one is kept as the reason why it was refused. */
@@ -102,7 +103,7 @@ async function startOne(
   context: ChangingRuns,
   { id, options }: RerunRow,
   caller: Caller,
-  { run_id: runId, position }: Item,
+  { run_id: runId, position, version }: Item,
 ): Promise<void> {
   const firing: Firing = {
     async earlierRun(tx) {
@@ -135,7 +136,7 @@ async function startOne(
       caller,
       runId,
       from: options.from,
-      version: options.version,
+      version,
       inputs: {},
       onRepeat: options.on_repeat,
       unknownHappened: null,

@@ -3,6 +3,7 @@ import { newId } from '../../../contract/ids.ts'
 import { restartLane } from '../../../db/queries/lanes.ts'
 import {
   countRerunItems,
+  countWaitingReruns,
   openReruns,
   removeRerunsOlderThan,
   runsToRepeat,
@@ -10,7 +11,7 @@ import {
 import type { Db } from '../../../db/schema/index.ts'
 import type { RerunFilter, RerunOptions, RerunsTable } from '../../../db/schema/runs.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
-import { requireRole, runAs } from '../../access/recheck.ts'
+import { requireRole, runAs, sessionEnd } from '../../access/recheck.ts'
 import { hasRole } from '../../access/scopes.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { Changing, Reading } from '../../context.ts'
@@ -27,7 +28,7 @@ import { owned, pageOf, readCursor, type Page, type PageRequest } from '../../pa
 export const mostRunsOfRerun = 1_000
 /** In one organization, at a time. */
 export const mostOpenReruns = 5
-/** What has not started after so many hours never does. */
+/** What has not started after so many hours, or at the end of the sign-in that asked for it, never does. */
 export const rerunHours = 24
 const keptDays = 30
 /** A run and its place in the list, as the storage limit counts them. */
@@ -40,10 +41,11 @@ export interface ManyRequest {
   readonly options: RerunOptions
 }
 
-/** Which runs match, the oldest first. `more`: others match too. */
+/** Which runs match, the oldest first. `more`: others match too. `waiting`: so many wait in another request already. */
 export interface Matched {
   readonly runs: readonly string[]
   readonly more: boolean
+  readonly waiting: number
 }
 
 /**
@@ -57,7 +59,8 @@ export async function matchRuns({ db }: Reading, caller: Caller, filter: RerunFi
   const matching = { ...filter, organizationId: caller.organizationId, requester }
   const { rows } = await runsToRepeat(matching, mostRunsOfRerun + 1).execute(db)
   const runs = rows.slice(0, mostRunsOfRerun).map(({ id }) => id)
-  return { runs, more: rows.length > mostRunsOfRerun }
+  const [{ waiting } = { waiting: 0 }] = (await countWaitingReruns(matching).execute(db)).rows
+  return { runs, more: rows.length > mostRunsOfRerun, waiting }
 }
 
 /** Throws `validation_error` if no run matches, `conflict` above `mostOpenReruns`, and as `matchRuns` and `growAs`. */
@@ -66,12 +69,14 @@ export async function createRerun(
   caller: Caller,
   { filter, options }: ManyRequest,
   once: Once | null = null,
-): Promise<{ readonly id: string; readonly more: boolean }> {
-  const { runs, more } = await matchRuns(context, caller, filter)
+): Promise<Omit<Matched, 'runs'> & { readonly id: string }> {
+  const { runs, more, waiting } = await matchRuns(context, caller, filter)
   if (runs.length === 0)
     throw new DomainError(
       'validation_error',
-      'no run matches: only ended runs that were not made again yet, and your own unless you are an admin',
+      waiting > 0
+        ? `all runs that match wait in another request already (${waiting}): wait for its end, or cancel it`
+        : 'no run matches: only ended runs that were not made again yet, and your own unless you are an admin',
       [{ path: 'filter', message: 'matches no run' }],
     )
   const id = newId('rerun')
@@ -96,12 +101,15 @@ export async function createRerun(
         filter: JSON.stringify(filter),
         options: JSON.stringify(options),
         created_at: tx.now,
-        expires_at: new Date(tx.now.getTime() + rerunHours * 3_600_000),
+        expires_at: sql<Date>`least(${tx.now}::timestamptz + make_interval(hours => ${rerunHours}),
+          (select ${sessionEnd} from auth_sessions where id = ${caller.sessionId}))`,
       }
       await tx.trx.insertInto('reruns').values(row).execute()
-      await sql`insert into rerun_items (rerun_id, organization_id, position, run_id, state)
-        select ${id}, ${tx.organizationId}, place, run, 'waiting'
-        from unnest(${runs}::text[]) with ordinality as r(run, place)`.execute(tx.trx)
+      await sql`insert into rerun_items (rerun_id, organization_id, position, run_id, state, version)
+        select ${id}, ${tx.organizationId}, place, run, 'waiting',
+          case when ${options.version === 'latest'} then w.current_version else r.workflow_version end
+        from unnest(${runs}::text[]) with ordinality as chosen(run, place)
+          join runs r on r.id = run join workflows w on w.id = r.workflow_id`.execute(tx.trx)
       await restartLane({ kind: 'rerun', id, organizationId: tx.organizationId }).execute(tx.trx)
       tx.append({
         eventType: 'rerun.requested',
@@ -109,7 +117,7 @@ export async function createRerun(
         actor: actorOf(caller),
         metadata: { rerun_id: id, runs: runs.length, on_repeat: options.on_repeat, from: options.from },
       })
-      return keepMade(once, tx, { id, more })
+      return keepMade(once, tx, { id, more, waiting })
     },
   })
 }
@@ -216,6 +224,7 @@ async function countsOf(db: Db, id: string) {
 export interface RerunItemView {
   readonly run_id: string
   readonly workflow_id: string
+  readonly version: number
   readonly state: 'waiting' | 'started' | 'refused' | 'cancelled'
   readonly new_run_id: string | null
   readonly status: string | null
@@ -229,7 +238,8 @@ export async function listRerunItems(db: Db, id: string, page: PageRequest): Pro
     .selectFrom('rerun_items as i')
     .innerJoin('runs as r', 'r.id', 'i.run_id')
     .leftJoin('runs as n', 'n.id', 'i.new_run_id')
-    .select(['i.position', 'i.run_id', 'r.workflow_id', 'i.state', 'i.new_run_id', 'n.status', 'i.reason'])
+    .select(['i.position', 'i.run_id', 'r.workflow_id', 'i.version', 'i.state'])
+    .select(['i.new_run_id', 'n.status', 'i.reason'])
     .where('i.rerun_id', '=', id)
     .where('i.position', '>', Number(after ?? 0))
     .orderBy('i.position')
@@ -242,6 +252,7 @@ export async function listRerunItems(db: Db, id: string, page: PageRequest): Pro
     (row) => ({
       run_id: row.run_id,
       workflow_id: row.workflow_id,
+      version: row.version,
       state: row.state,
       new_run_id: row.new_run_id,
       status: row.status,
