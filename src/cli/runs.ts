@@ -1,4 +1,5 @@
-import { readFileSync, statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { fstatSync, readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { Option, type Command } from 'commander'
 import type { AnswerOf, BodyOf } from '../api/routes/index.ts'
@@ -203,8 +204,7 @@ async function showLogs(runId: string, { json, follow: goesOn }: Shared & { foll
   const lines = (event: RunEvent): void =>
     json === true ? write(JSON.stringify(event)) : writeLine(event.at, wordsOf(event))
   if (goesOn === true) {
-    // Nobody reads on, such as after `head`.
-    process.stdout.once('error', () => process.exit())
+    endWithReader()
     return failUnlessCompleted(await watched(api, runId, lines))
   }
   // The stream of a run that goes on has no end: it is left when nothing more comes.
@@ -223,6 +223,23 @@ async function showLogs(runId: string, { json, follow: goesOn }: Shared & { foll
     if (!quiet.signal.aborted) throw error
   })
   clearTimeout(timer)
+}
+
+/**
+ * Ends the command when nobody reads its output any more, such as after `head`. Node.js only sees it when it writes, and
+ * a run that waits has nothing to say for long. GNU `tail` sees it at once; without it, the next event ends the command.
+ */
+function endWithReader(): void {
+  const end = (): never => process.exit(0)
+  process.stdout.once('error', end)
+  if (!fstatSync(process.stdout.fd).isFIFO()) return
+  const watcher = spawn('tail', [`--pid=${process.pid}`, '-f', '/dev/null'], {
+    stdio: ['ignore', 'inherit', 'ignore'],
+  })
+  watcher.once('exit', (_code, signal) => void (signal === 'SIGPIPE' && end()))
+  watcher.once('error', () => undefined)
+  watcher.unref()
+  process.once('exit', () => watcher.kill())
 }
 
 /** Milliseconds: before the first event, which every run has, and after one. */

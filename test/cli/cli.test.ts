@@ -1,10 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
+import { promisify } from 'node:util'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createClient, type Bootstrap, type Client, type Person } from '../../src/demo/client.ts'
+import { programEnv } from '../support/program-env.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
-import { cli, hasTerminal, type RunOptions } from './run-cli.ts'
+import { until } from '../stack/until.ts'
+import { bin, cli, hasTerminal, type RunOptions } from './run-cli.ts'
 
 /* The command line against a whole Countersign. Files and errors of the connection: files.test.ts. */
 
@@ -58,6 +61,8 @@ const envOf = (who: Person) => ({
 })
 const as = (who: Person, args: readonly string[], options: RunOptions = {}) =>
   cli(args, { ...options, env: { ...envOf(who), ...options.env } })
+const statusOf = async (run: string) =>
+  (await client.get<{ status: string }>('admin', 'GET', `/runs/${run}`)).status
 const inTerminal = hasTerminal ? test : test.skip
 const mails = (): number =>
   readdirSync(join(home.dataDir, 'mail')).filter((file) => file.endsWith('.eml')).length
@@ -141,6 +146,18 @@ describe('a run', () => {
     )
   })
 
+  test('that waits is not followed any more when nobody reads on', async () => {
+    const { stdout } = await as('admin', ['run', 'report', '-i', 'to=c@larkspur.example'])
+    const run = idIn(stdout, 'run')
+    await until('it waits', async () => (await statusOf(run)) === 'paused')
+    const script = `'${process.execPath}' '${bin}' logs ${run} --follow | head -n 2; echo \${PIPESTATUS[0]}`
+    const { stdout: read } = await promisify(execFile)('bash', ['-c', script], {
+      env: { ...programEnv(), ...envOf('admin') },
+    })
+    expect(read.trim().split('\n').slice(2)).toEqual(['0'])
+    expect(await statusOf(run)).toBe('paused')
+  })
+
   test.each([['a pipe'], ['a terminal']])('goes on after Ctrl-C in %s', async (where) => {
     if (where === 'a terminal' && !hasTerminal) return
     let isStopped = false
@@ -158,12 +175,7 @@ describe('a run', () => {
     )
     expect(code).toBe(130)
     expect(stdout + stderr).toContain('the run goes on: `countersign logs run_')
-    const { status } = await client.get<{ status: string }>(
-      'admin',
-      'GET',
-      `/runs/${idIn(stdout + stderr, 'run')}`,
-    )
-    expect(status).toBe('paused')
+    expect(await statusOf(idIn(stdout + stderr, 'run'))).toBe('paused')
   })
 })
 
@@ -319,7 +331,6 @@ describe('the shell', () => {
   })
 
   test('a reader that has read enough is no error', () => {
-    const bin = join(import.meta.dirname, '../../bin/countersign.js')
     const { status, stderr } = spawnSync('bash', ['-c', `set -o pipefail; ${process.execPath} ${bin} --help | head -1`], { encoding: 'utf8' }) // prettier-ignore
     expect([status, stderr]).toEqual([0, ''])
   })
