@@ -58,10 +58,22 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     })
 
     await page.getByLabel('State').selectOption('shadow')
+    await page.getByLabel('Approvers may edit').fill('text\nsubjects')
+    await page.getByRole('button', { name: 'Save the rule' }).click()
+    await page.getByRole('alert').getByRole('link', { name: 'Approvers may edit' }).waitFor()
+    await page.getByLabel('Approvers may edit').fill('text\nsubject')
     await page.getByRole('button', { name: 'Save the rule' }).click()
     await page.getByText('The rule is saved').waitFor()
+    await page
+      .getByText('Approvers may edit text and subject; another person then confirms the call')
+      .waitFor()
     const { updated_at: _, ...before } = made
-    expect(await named(name)).toEqual({ ...before, status: 'shadow', updated_at: expect.any(String) })
+    const edited = {
+      status: 'shadow',
+      approver_may_edit: ['text', 'subject'],
+      updated_at: expect.any(String),
+    }
+    expect(await named(name)).toEqual({ ...before, ...edited })
 
     await page.locator('summary', { hasText: 'Delete the rule' }).click()
     await page.getByRole('button', { name: 'Delete the rule', exact: true }).click()
@@ -180,6 +192,7 @@ describe('a form', () => {
     approver: 'owner',
     approvals_needed: 2,
     expires_after_seconds: 3_600,
+    approver_may_edit: ['subject'],
   }
   /** The fields of the form as a browser sends it. */
   async function formOf(id: string): Promise<[string, string][]> {
@@ -211,7 +224,13 @@ describe('a form', () => {
       key === 'verdict' ? [key, 'deny'] : [key, value],
     )
     expect((await send(made.id, denying)).status).toBe(303)
-    const { approver: _, approvals_needed: __, expires_after_seconds: ___, ...rest } = made
+    const {
+      approver: _,
+      approvals_needed: __,
+      expires_after_seconds: ___,
+      approver_may_edit: ____,
+      ...rest
+    } = made
     expect(await named('odd')).toEqual({ ...rest, verdict: 'deny', updated_at: expect.any(String) })
     await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
   })

@@ -12,6 +12,7 @@ import { changedRule, changesOf, newRule } from '../parts/rule-fields.ts'
 import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
 import {
   approversOf,
+  editableOf,
   groupSizes,
   lackingGroups,
   matchesOf,
@@ -236,7 +237,7 @@ export async function rulePage(
 }
 
 function Head({ rule, lacking }: { rule: RuleView; lacking: readonly string[] }) {
-  const approvers = approversOf(rule)
+  const [approvers, editable] = [approversOf(rule), editableOf(rule)]
   const named = seatsOf(rule).some((seat) => [seat, ...(seat.also ?? [])].some((who) => 'group' in who))
   return (
     <header class="headline">
@@ -260,6 +261,11 @@ function Head({ rule, lacking }: { rule: RuleView; lacking: readonly string[] })
               <a href={groupsPath}>See the groups</a>
             </>
           ) : null}
+        </p>
+      )}
+      {editable === null ? null : (
+        <p>
+          Approvers may edit <Message text={editable} />
         </p>
       )}
       {lacking.length === 0 ? null : (

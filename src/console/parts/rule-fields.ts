@@ -1,7 +1,6 @@
 import type { BodyOf } from '../../api/routes/index.ts'
 import { describeCondition, describeLabels } from '../../policy/explain.ts'
 import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
-import { list, quote } from '../../policy/text.ts'
 import { exactTime } from '../../policy/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
 
@@ -72,13 +71,16 @@ function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string,
 function approval(form: Form, present: Partial<RuleBody>): Readonly<Record<string, unknown>> {
   if (form.get('verdict') !== 'require_approval')
     return Object.fromEntries(approvalFields.map((field) => [field, undefined]))
+  const names = lines(form.get('approver_may_edit') ?? '')
+  const edits = { approver_may_edit: names.length === 0 ? undefined : names }
   const seats = seatsIn(form)
   const before = present.verdict === 'require_approval' ? seatsOf(present) : []
-  if (same(seats, before)) return {}
+  if (same(seats, before)) return edits
   const [only] = seats
   if (seats.length > 1 || only === undefined)
-    return { approver: undefined, approvals_needed: undefined, approvers: only && seats }
+    return { ...edits, approver: undefined, approvals_needed: undefined, approvers: only && seats }
   return {
+    ...edits,
     approver: 'role' in only ? only.role : { group: only.group },
     approvals_needed: only.count,
     approvers: undefined,
@@ -128,7 +130,7 @@ function sorted(value: unknown): unknown {
 }
 
 const shown = new Set([
-  ...['id', 'organization_id', 'created_by', 'created_at', 'updated_at'],
+  ...['id', 'organization_id', 'created_by', 'created_at', 'updated_at', 'managed_by'],
   ...[
     'name',
     'description',
@@ -141,7 +143,7 @@ const shown = new Set([
     'match_all',
     'params',
   ],
-  ...['approver', 'approvals_needed', 'approvers'],
+  ...['approver', 'approvals_needed', 'approvers', 'approver_may_edit'],
 ])
 
 /** Fields that stand in no sentence of their own, in words where there are any. */
@@ -156,7 +158,6 @@ const fieldWords: Readonly<Record<string, (rule: RuleBody) => string>> = {
   expires_after_seconds: ({ expires_after_seconds: seconds = 0 }) =>
     seconds === 0 ? 'never' : exactTime(seconds),
   remind_after_seconds: ({ remind_after_seconds: seconds = 0 }) => exactTime(seconds),
-  approver_may_edit: ({ approver_may_edit: names = [] }) => list(names.map(quote), 'and', names.length),
   escalate: (rule) => escalationWords(seatsOf(rule)[0]?.also ?? []),
 }
 

@@ -29,6 +29,7 @@ export const ruleLabels = {
   params: 'Parameters',
   match_all: 'Every call',
   approvers: 'Who approves',
+  approver_may_edit: 'Approvers may edit',
 }
 
 /** One seat is sent as these fields. */
@@ -103,6 +104,15 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
         <Conditions {...props} />
       </fieldset>
       <Approvers rule={rule} groups={offered.groups} filled={filled} />
+      <Field
+        name="approver_may_edit"
+        rows={2}
+        most={2_000}
+        optional
+        value={(rule?.approver_may_edit ?? []).join('\n')}
+        help="Names of parameters, one in each line, such as text. Whoever edits a held call does not approve it alone: another person confirms it. Calls of agents are never edited."
+        filled={filled}
+      />
       <Select name="status" options={states} value={rule?.status ?? 'active'} filled={filled} />
       {rule === null ? null : <Kept rule={rule} filled={filled} />}
     </>

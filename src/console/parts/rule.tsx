@@ -1,5 +1,6 @@
 import { describeConditions } from '../../policy/explain.ts'
 import { askedWords, seatsOf } from '../../policy/seats.ts'
+import { list, quote } from '../../policy/text.ts'
 import { organizationId, type PersonsVisit, type RuleBody } from '../visit.ts'
 import { othersOf } from './rule-fields.ts'
 import { Badge, type Tone } from './state.tsx'
@@ -41,6 +42,12 @@ export const matchesOf = (rule: RuleBody): string => {
 export const approversOf = (rule: RuleBody): string | null =>
   rule.verdict === 'require_approval' ? askedWords(seatsOf(rule)) : null
 
+/** Null unless approvers may edit the calls that it holds. */
+export const editableOf = ({ approver_may_edit: names = [] }: RuleBody): string | null =>
+  names.length === 0
+    ? null
+    : `${list(names.map(quote), 'and', names.length)}; another person then confirms the call`
+
 /** The number of members of each group, by name; null for people who may not see groups. */
 export async function groupSizes(visit: PersonsVisit): Promise<ReadonlyMap<string, number> | null> {
   const listed = await visit.api.call('GET /organizations/{id}/groups', {
@@ -67,7 +74,7 @@ export const NobodyCan = () => <Badge tone="bad" word="Nobody can approve" />
 
 export function RuleFacts({ rule }: { rule: RuleBody }) {
   const { description = '' } = rule
-  const approvers = approversOf(rule)
+  const [approvers, editable] = [approversOf(rule), editableOf(rule)]
   // Who is asked later stands with who approves.
   const others = othersOf(rule).filter(([name]) => name !== 'escalate')
   return (
@@ -79,6 +86,7 @@ export function RuleFacts({ rule }: { rule: RuleBody }) {
         ['State', <RuleStatus status={rule.status} />],
         ['It matches a call if', <Message text={matchesOf(rule)} />],
         ['Who approves', approvers === null ? null : <Message text={approvers} />],
+        ['Approvers may edit', editable === null ? null : <Message text={editable} />],
         ['Also', others.length === 0 ? null : <Also parts={others} />],
       ]}
     />
