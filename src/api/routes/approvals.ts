@@ -150,7 +150,7 @@ export const approval = named('Approval', {
     .record(z.string(), anyJson)
     .optional()
     .describe(
-      'only for those who may decide it, and for the person who asked; of a change, `title`, `object` (the id of the rule or group), `before`, `after`, `why` and `example`; of a question, the values of `show`',
+      'only for those who may decide it, and for the person who asked; of a change, `title`, `object` (the id of the rule or group), `before`, `after`, `why` and `example`, in lists only if it is below 128 KiB; of a question, the values of `show`',
     ),
   preview: preview.optional(),
   values_hidden: valuesHidden.optional().describe('in place of `params` and `preview`'),

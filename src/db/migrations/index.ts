@@ -26,6 +26,7 @@ import { revisions } from './0025-revisions.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
 import { rerunVersions } from './0029-rerun-versions.ts'
+import { touches } from './0028-touches.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
@@ -59,6 +60,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0025-revisions', sql: revisions },
   { name: '0026-rerun-batches', sql: rerunBatches },
   { name: '0027-resolutions', sql: resolutions },
+  { name: '0028-touches', sql: touches },
   { name: '0029-rerun-versions', sql: rerunVersions },
 ]
 

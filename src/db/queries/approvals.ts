@@ -231,14 +231,14 @@ export const insertNewApprovals = (given: {
 }): RawBuilder<unknown> => sql`new_approvals as (
     insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
       side_effect, destination, params_hash, rule_id, rule_name, labels, risk, requested_by, authors, approver, approvals_needed, seats, created_at,
-      remind_at, expires_at, supersedes_id, held_again, state_changes, title, typed_by, may_edit, params_sealed, state_sealed)
+      remind_at, expires_at, supersedes_id, held_again, state_changes, title, typed_by, may_edit, touches, params_sealed, state_sealed)
     select ${given.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
       r.side_effect, r.destination, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.authors, r.approver,
-      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.remind_at, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, r.title, r.typed_by, r.may_edit, o.sealed, o.state
+      r.approvals_needed, r.seats, ${given.now}::timestamptz, r.remind_at, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, r.title, r.typed_by, r.may_edit, r.touches, o.sealed, o.state
     from json_to_recordset(${numbered(given.rows)}::json) as r(n int, id text, kind text, status text, run_id text,
       step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, destination text, params_hash text, rule_id text,
       rule_name text, labels text[], risk jsonb, requested_by text, authors text[], approver text, approvals_needed int, seats jsonb,
-      remind_at timestamptz, expires_at timestamptz, supersedes_id text, held_again text, state_changes int, title text, typed_by text[], may_edit text[])
+      remind_at timestamptz, expires_at timestamptz, supersedes_id text, held_again text, state_changes int, title text, typed_by text[], may_edit text[], touches text[])
     join unnest(${given.sealed}::bytea[], ${given.states}::bytea[]) with ordinality as o(sealed, state, n) on o.n = r.n
   )`
 

@@ -282,6 +282,8 @@ export interface ApprovalsTable {
   typed_by: Generated<string[]>
   /** Names of the parameters that an approver may edit. */
   may_edit: Generated<string[]>
+  /** Ids of what a change would change. Null for every other kind, and for changes from before it was kept. */
+  touches: Generated<string[] | null>
 }
 
 /** How the parameters were edited that an approval covers. `answered_by` says by whom. */

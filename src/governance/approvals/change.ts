@@ -86,12 +86,6 @@ export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'wh
   readonly object: string | null
 }
 
-/** All that it would change, of which `objectOf` names the one that it is about. */
-export const objectsOf = (request: ChangeRequest): readonly string[] => {
-  const { touches } = request.given
-  return Array.isArray(touches) ? (touches as string[]) : [objectOf(request) ?? []].flat()
-}
-
 export const objectOf = ({ operation, given: { id, group } }: ChangeRequest): string | null => {
   if (operation === 'sign_in' || operation === 'scim_token') return 'sign_in'
   return [id, group].find((each) => typeof each === 'string') ?? null

@@ -134,7 +134,7 @@ export async function listApprovals(
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
   const deciding = await decidingOf(db, viewer)
-  const query = filtered(shownColumns(db), deciding, filters, settings)
+  const query = filtered(shownColumns(db, mostOpened), deciding, filters, settings)
   const rows = await readPage(db, query, 'approval', page)
   const votes = await readVotes(
     context,
@@ -162,7 +162,7 @@ export async function readApproval(
   viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalView> {
-  const row = await shownColumns(context.db)
+  const row = await shownColumns(context.db, null)
     .where('id', '=', approvalId)
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
@@ -178,10 +178,56 @@ export async function readApproval(
   return approvalView(context, deciding, row, { votes, settings, isSingle: true })
 }
 
-function shownColumns(db: Db) {
+/** Bytes of a change. A list shows larger ones without what they would change, which alone can take megabytes. */
+const mostOpened = 128 * 1_024
+
+const columns = [
+  'id',
+  'organization_id',
+  'kind',
+  'status',
+  'run_id',
+  'step_id',
+  'item_index',
+  'session_id',
+  'workflow_id',
+  'tool',
+  'side_effect',
+  'destination',
+  'params_hash',
+  'rule_id',
+  'rule_name',
+  'labels',
+  'risk',
+  'requested_by',
+  'authors',
+  'approver',
+  'approvals_needed',
+  'seats',
+  'created_at',
+  'expires_at',
+  'decided_at',
+  'used_at',
+  'superseded_by',
+  'state_sealed',
+  'supersedes_id',
+  'held_again',
+  'title',
+  'revision',
+  'typed_by',
+  'may_edit',
+] as const
+type Row = Pick<Selectable<ApprovalsTable>, (typeof columns)[number] | 'params_sealed'>
+
+/** `most`: bytes of a change; null: any. */
+function shownColumns(db: Db, most: number | null) {
   return db
     .selectFrom('approvals')
-    .selectAll()
+    .select(columns)
+    .select(
+      sql<Buffer | null>`case when kind <> 'change' or octet_length(params_sealed) <= ${most ?? 2 ** 31 - 1}::int
+        then params_sealed end`.as('params_sealed'),
+    )
     .select((eb) =>
       eb
         .selectFrom('workflows as w')
@@ -253,7 +299,7 @@ function shownColumns(db: Db) {
 async function approvalView(
   context: UnsealingRuns,
   viewer: Deciding,
-  row: Selectable<ApprovalsTable> & {
+  row: Row & {
     requester_email: string | null
     client_session_id: string | null
     agent_name: string | null
@@ -381,7 +427,7 @@ async function shownPreview(
 
 async function shownParams(
   context: UnsealingRuns,
-  row: Selectable<ApprovalsTable> & { workflow_version: number | null },
+  row: Row & { workflow_version: number | null },
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined
   if (row.kind === 'agent_call')

@@ -88,6 +88,8 @@ export interface NewApproval {
   destination: string | null
   rule_id: string | null
   risk: Risk
+  /** Ids of what a change would change. */
+  touches?: readonly string[]
   /** The vote of the approver who edited the call. */
   vote?: { readonly user_id: string; readonly for_user: string | null; readonly comment: string }
 }

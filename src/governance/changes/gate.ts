@@ -21,8 +21,7 @@ import type { Seal, Sealer } from '../sealing/sealer.ts'
 import {
   baseOf,
   heldChange,
-  objectsOf,
-  openChange,
+  objectOf,
   plainJson,
   sealChange,
   type ChangeRequest,
@@ -80,6 +79,8 @@ export interface Prepared<R> {
   readonly secret?: string | null
   /** The file that decides what would change: then nobody changes it here. Default: none. */
   readonly managed?: ManagedBy | null
+  /** Ids of what it changes. Default: the one that the request names. */
+  readonly touches?: readonly string[]
   /** Names of groups, or of roles, whose members it is about. Default: none. */
   readonly groups?: readonly string[]
   /** What else decides what it means: another one, and it would mean something else. Default: nothing. */
@@ -128,7 +129,7 @@ export async function changeAs<R>(
     const why =
       tx.policy.settings.loosening === 'second_person'
         ? [
-            ...(await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx, context.sealer))),
+            ...(await prepared.whyLooser(usualTerms(context), () => waitingObjects(tx))),
             ...((await prepared.whyForNow?.()) ?? []),
           ]
         : []
@@ -220,6 +221,7 @@ async function hold(
     destination: null,
     rule_id: null,
     risk: { level: 'high', reasons: told },
+    touches: prepared.touches ?? [objectOf(request) ?? []].flat(),
   }
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   announceRequest(tx, approval, { actor: actorOf(caller), runId: null })
@@ -232,21 +234,17 @@ const mostTold = 5
 const beginningOf = (why: readonly string[]): string[] =>
   why.length > mostTold ? [...why.slice(0, mostTold), `${why.length - mostTold} more`] : [...why]
 
-/** Ids of the rules, label rules and groups whose change waits. */
-async function waitingObjects(tx: ChainTx, sealer: Sealer): Promise<ReadonlySet<string>> {
+/** Ids of the rules, label rules and groups whose change waits. All of them, if one waits from before they were kept. */
+async function waitingObjects(tx: ChainTx): Promise<ReadonlySet<string>> {
   const rows = await tx.trx
     .selectFrom('approvals')
-    .select(['id', 'params_sealed'])
+    .select('touches')
     .where('organization_id', '=', tx.organizationId)
     .where('kind', '=', 'change')
     .where('status', '=', 'pending')
     .execute()
-  const changes = await Promise.all(
-    rows.flatMap(({ id, params_sealed: sealed }) =>
-      sealed === null ? [] : [openChange(sealer, id, sealed)],
-    ),
-  )
-  return new Set(changes.flatMap(({ request }) => objectsOf(request)))
+  const all = () => [...tx.policy.rules.keys(), ...tx.policy.labelRules.keys()]
+  return new Set(rows.flatMap(({ touches }) => touches ?? all()))
 }
 
 async function pendingOf(tx: ChainTx, userId: string, hash: string) {

@@ -217,8 +217,9 @@ async function preparedFrom({
   return {
     request: {
       operation: 'apply',
-      given: plainJson({ ...request, touches: items.map(keyedId) }) as JsonObject,
+      given: plainJson(request) as JsonObject,
     },
+    touches: items.filter(isRule).flatMap(({ present }) => present?.id ?? []),
     title,
     ...(request.repository === null ? {} : { sealedTitle: `${title}, from ${request.repository}` }),
     before: sidesOf(items, (item) => definitions.get(item) ?? item.before),

@@ -618,6 +618,35 @@ describe('with a second person', () => {
     expect(params.example).toMatchObject({ call: { tool: given.tool }, after: 'allow' })
   })
 
+  test('a large one is not opened for lists and other changes', async () => {
+    const { approvers: _, ...rule } = files().rule
+    const from = { repository: repository() }
+    await apply([rule], from)
+    await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })
+    const steps = [{ id: 's', tool: 'memory_set', params: { key: 'a', value: 'x'.repeat(140_000) } }]
+    const { body } = await apply([{ ...files().workflow, definition: { steps } }], from)
+    const path = `/approvals/${body.change.id}`
+    expect((await server.call(other.key, 'GET', path)).body.params.why).toEqual(body.change.why)
+    const { db } = server.context
+    await db
+      .updateTable('approvals')
+      .set({ params_sealed: Buffer.alloc(140_000) })
+      .where('id', '=', body.change.id)
+      .execute()
+    const listed = await server.call(other.key, 'GET', '/approvals?kind=change&status=pending')
+    const row = listed.body.data.find(({ id }: Shown) => id === body.change.id)
+    expect([row.summary, row.params]).toEqual(['Apply files: create 1, change 0, delete 1', undefined])
+    const deny = { name: word(), verdict: 'deny', tools: [files().tool] }
+    const { id } = (await ours('owner', 'POST', '/rules', deny)).body
+    expect((await ours('owner', 'POST', '/rules', { ...deny, name: word() })).status).toBe(201)
+    expect((await ours('owner', 'DELETE', `/rules/${id}`)).status).toBe(204)
+    // The rule of the files may be gone soon.
+    const holds = { name: word(), verdict: 'require_approval', tools: rule.tools }
+    const same = await ours('owner', 'POST', '/rules', holds)
+    const gone = await ours('owner', 'DELETE', `/rules/${same.body.id}`)
+    expect(gone.body.change.why.at(-1)).toBe('a rule whose own change waits does not count')
+  })
+
   test('what moved meanwhile is not applied', async () => {
     await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })
     const { approvers: _, ...rule } = files().rule
