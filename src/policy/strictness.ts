@@ -45,9 +45,7 @@ export function whyLooserRule(
   { facts, threshold, usualSeconds }: Terms,
 ): string[] {
   const steps = new Steps(mostSteps)
-  const form = z.object(ruleSchemas(facts).ruleShape)
-  // A damaged condition can match every call, so a damaged rule proves nothing.
-  const isSound = (rule: RuleBody): boolean => form.safeParse(rule).success
+  const isSound = (rule: RuleBody): boolean => isReadable('rule', rule, facts)
   const active = (rules: readonly RuleBody[]) => rules.filter((rule) => restricts(rule) && isSound(rule))
   const own = restricts(after) ? after : null
   const found = [
@@ -62,6 +60,24 @@ export function whyLooserRule(
     ),
   )
   return [...found, ...taken]
+}
+
+/** The forms of each, and the bodies that were read. Many changes are compared with the same ones, and reading takes long. */
+const readers = new WeakMap<ToolFacts, ReturnType<typeof newReader>>()
+
+const newReader = (facts: ToolFacts) => {
+  const { ruleShape, labelRuleShape } = ruleSchemas(facts)
+  const known = new WeakMap<object, boolean>()
+  return { rule: z.object(ruleShape), labelRule: z.object(labelRuleShape), known }
+}
+
+/** A damaged condition can match every call, so a damaged rule proves nothing. */
+function isReadable(form: 'rule' | 'labelRule', body: object, facts: ToolFacts): boolean {
+  const reader = readers.get(facts) ?? newReader(facts)
+  readers.set(facts, reader)
+  const isSound = reader.known.get(body) ?? reader[form].safeParse(body).success
+  reader.known.set(body, isSound)
+  return isSound
 }
 
 interface Proof {
@@ -210,7 +226,6 @@ export function whyLooserLabelRule(
   { facts }: Pick<Terms, 'facts'>,
 ): string[] {
   const isActive = (rule: LabelRuleBody | null): rule is LabelRuleBody => rule?.status === 'active'
-  const form = z.object(ruleSchemas(facts).labelRuleShape)
   const [own, kept] = [isActive(after) ? [after] : [], others.filter(isActive)]
   const steps = new Steps(mostSteps)
   const adds = (rule: LabelRuleBody, all: readonly string[]): boolean =>
@@ -224,10 +239,10 @@ export function whyLooserLabelRule(
   })
   const isKept =
     !isActive(before) ||
-    (form.safeParse(before).success &&
+    (isReadable('labelRule', before, facts) &&
       [...own, ...staying.filter(isActive)].some(
         (rule) =>
-          form.safeParse(rule).success &&
+          isReadable('labelRule', rule, facts) &&
           adds(rule, before.add_labels) &&
           proven(matching(before), matching(rule), steps),
       ))

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { labelRuleInput, ruleInput } from '../../src/governance/rules/rule-kinds.ts'
 import { decide } from '../../src/policy/decide.ts'
 import type { RuleBody, StoredRule } from '../../src/policy/rule.ts'
@@ -68,6 +68,15 @@ describe('a change of a rule', () => {
     const why = whyLooserRule(change, { ...terms, threshold })
     if (expected === null) expect(why).toEqual([])
     else expect(why.join('\n')).toMatch(expected)
+  })
+
+  test('a rule that many changes are compared with is read once', () => {
+    const others = [rule({ ...deny, tools: ['mail_*'] })]
+    const changed = Array.from({ length: 3 }, () => rule({ ...hold, ...mail }))
+    const read = jest.spyOn(facts.names, 'issue')
+    for (const after of changed) expect(whyLooserRule({ before: null, after, others }, terms)).toEqual([])
+    expect(read.mock.calls.filter(([glob]) => glob === 'mail_*')).toHaveLength(1)
+    read.mockRestore()
   })
 
   test('a damaged rule proves nothing', () => {

@@ -16,7 +16,7 @@ import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { storageOver } from '../limits/storage.ts'
 import { savedRules } from '../rules/analysis.ts'
-import { decidedOtherwise, otherLabelRules } from '../rules/looser.ts'
+import { decidedOtherwise, savedLabelRules } from '../rules/looser.ts'
 import { ruleKinds, type AnyBody } from '../rules/rule-kinds.ts'
 import { refuseLockOut } from '../rules/settings.ts'
 import { requireSound } from '../tools/connections.ts'
@@ -256,7 +256,7 @@ function labelRulesOf({ policy }: ChainTx, items: readonly Item[]): readonly Lab
   const bodies = changed.flatMap(({ after }) => (after === null ? [] : [after as AnyBody]))
   const excluded = bodies.flatMap(({ labels }) => labels?.none_of ?? [])
   const declared = bodies.filter((body) => 'add_labels' in body)
-  return labelRulesBehind(excluded, [...otherLabelRules(policy, ''), ...declared])
+  return labelRulesBehind(excluded, [...savedLabelRules(policy), ...declared])
 }
 
 /** What approvers compare, by kind and name. */

@@ -8,11 +8,10 @@ import {
 import { whyLooserSettings } from '../../policy/strictness-settings.ts'
 import { holdsCalls } from '../../policy/strictness.ts'
 import type { JsonObject } from '../../policy/types.ts'
+import { nextTurn } from '../../shared/time-slices.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import type { UsualTerms } from '../changes/gate.ts'
-import { savedRules } from '../rules/analysis.ts'
-import { whyLooser } from '../rules/looser.ts'
+import { savedIn, whyLooser, type Saved } from '../rules/looser.ts'
 import type { AnyBody, RuleKindName } from '../rules/rule-kinds.ts'
 import { isRule, keyedId, type Item } from './plan.ts'
 
@@ -41,12 +40,12 @@ export async function whyLooserItems(
   const why = new Set<string>()
   const add = (reasons: readonly string[]): void => reasons.forEach((reason) => why.add(reason))
   for (const item of items.filter(({ kind }) => kind === 'group')) add(await whyGroup(tx, item))
-  let policy = tx.policy
+  let saved = savedIn(tx.policy)
   for (const { declared } of items.filter(({ kind }) => kind === 'organization')) {
-    const settings = { ...policy.settings, ...declared?.body } as LoadedPolicy['settings']
-    const hasHolds = savedRules(policy).some(holdsCalls)
-    if (declared !== null) add(whyLooserSettings(policy.settings, settings, { hasHolds }))
-    policy = { ...policy, settings }
+    const settings = { ...saved.settings, ...declared?.body } as Saved['settings']
+    const hasHolds = saved.rules.some(holdsCalls)
+    if (declared !== null) add(whyLooserSettings(saved.settings, settings, { hasHolds }))
+    saved = { ...saved, settings }
   }
   // New ones first, so that a rule may take the place of another.
   for (const item of [...rules].sort(
@@ -55,8 +54,9 @@ export async function whyLooserItems(
     const kind = item.kind as RuleKindName
     const id = keyedId(item)
     const [before, after] = [item.before, item.after] as [AnyBody | null, AnyBody | null]
-    add(await whyLooser(policy, { kind, id, before, after }, terms, waiting))
-    policy = withRule(policy, kind, id, item.after)
+    add(await whyLooser(saved, { kind, id, before, after }, terms, waiting))
+    saved = withRule(saved, kind, id, item.after)
+    await nextTurn()
   }
   for (const { kind, before, after } of items) {
     if (kind === 'tool_policy') add(whyLooserPolicy(before as PolicyBody | null, after as PolicyBody | null))
@@ -68,17 +68,10 @@ export async function whyLooserItems(
 const allowedIn = (body: JsonObject | null): boolean | null =>
   body === null ? null : body['allowed'] === true
 
-function withRule(
-  policy: LoadedPolicy,
-  kind: RuleKindName,
-  id: string,
-  body: JsonObject | null,
-): LoadedPolicy {
+function withRule(saved: Saved, kind: RuleKindName, id: string, body: JsonObject | null): Saved {
   const field = kind === 'rule' ? 'rules' : 'labelRules'
-  const rows = new Map<string, { text: string; compiled: null; bytes: number }>(policy[field] as never)
-  if (body === null) rows.delete(id)
-  else rows.set(id, { text: JSON.stringify(body), compiled: null, bytes: 0 })
-  return { ...policy, [field]: rows }
+  const others = saved[field].filter((rule) => rule.id !== id)
+  return { ...saved, [field]: body === null ? others : [...others, { ...body, id }] }
 }
 
 /** Calls that wait now for a group whose members change. */

@@ -1,6 +1,6 @@
 import type { Decided } from '../../policy/decide.ts'
 import { findChanges, type Change } from '../../policy/rule-diff.ts'
-import type { LabelRuleBody, RuleBody, StoredRule } from '../../policy/rule.ts'
+import type { LabelRuleBody, RuleBody, StoredLabelRule, StoredRule } from '../../policy/rule.ts'
 import { askedWords, withThreshold } from '../../policy/seats.ts'
 import {
   isDecidedAsStrictly,
@@ -27,49 +27,54 @@ interface BodyChange {
   readonly after: AnyBody | null
 }
 
+/** What changes are compared with. It is read once for all changes of an application, because that takes long. */
+export interface Saved extends Pick<LoadedPolicy, 'settings'> {
+  readonly rules: readonly StoredRule[]
+  readonly labelRules: readonly StoredLabelRule[]
+}
+
+export const savedIn = (policy: LoadedPolicy): Saved => ({
+  settings: policy.settings,
+  rules: savedRules(policy),
+  labelRules: savedLabelRules(policy),
+})
+
 /** Call it under the lock. `waiting`: ids of rules whose own change waits. They may be gone once it is approved. */
 export async function whyLooser(
-  policy: LoadedPolicy,
+  saved: Saved,
   change: BodyChange,
   usual: UsualTerms,
   waiting: () => Promise<ReadonlySet<string>>,
 ): Promise<readonly string[]> {
-  const why = reasonsFor(policy, change, usual, new Set())
+  const why = reasonsFor(saved, change, usual, new Set())
   if (why.length > 0) return why
-  const unsure = reasonsFor(policy, change, usual, await waiting())
+  const unsure = reasonsFor(saved, change, usual, await waiting())
   return unsure.length === 0 ? [] : [...unsure, 'a rule whose own change waits does not count']
 }
 
 function reasonsFor(
-  policy: LoadedPolicy,
+  { rules, labelRules, settings }: Saved,
   { kind, id, before, after }: BodyChange,
   usual: UsualTerms,
   waiting: ReadonlySet<string>,
 ): string[] {
-  const rules = savedRules(policy)
   if (kind === 'rule') {
     const change = changeOf(rules, id, before, after as RuleBody | null)
     const staying = change.others.filter((rule) => !waiting.has(rule.id))
-    return whyLooserRule({ ...change, staying }, termsIn(policy, usual))
+    return whyLooserRule({ ...change, staying }, termsIn({ settings }, usual))
   }
+  const others = labelRules.filter((rule) => rule.id !== id)
   const change = {
     before: before as LabelRuleBody | null,
     after: after as LabelRuleBody | null,
-    others: otherLabelRules(policy, id),
-    staying: otherLabelRules(policy, id, waiting),
+    others,
+    staying: others.filter((rule) => !waiting.has(rule.id)),
   }
   return whyLooserLabelRule(change, rules, { facts })
 }
 
-/** Also without those whose ids are in `besides`. */
-export const otherLabelRules = (
-  { labelRules }: Pick<LoadedPolicy, 'labelRules'>,
-  id: string,
-  besides: ReadonlySet<string> = new Set(),
-): LabelRuleBody[] =>
-  [...labelRules].flatMap(([key, { text }]) =>
-    key === id || besides.has(key) ? [] : [JSON.parse(text) as LabelRuleBody],
-  )
+export const savedLabelRules = ({ labelRules }: Pick<LoadedPolicy, 'labelRules'>): StoredLabelRule[] =>
+  [...labelRules].map(([id, { text }]) => ({ ...(JSON.parse(text) as LabelRuleBody), id }))
 
 const changeOf = (
   rules: readonly StoredRule[],

@@ -18,7 +18,7 @@ import { rulesOver, storageOver } from '../limits/storage.ts'
 import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch, type RuleBody } from '../../policy/rule.ts'
 import { labelRulesBehind } from '../../policy/strictness.ts'
-import { looserExample, otherLabelRules, whyLooser } from './looser.ts'
+import { looserExample, savedIn, savedLabelRules, whyLooser } from './looser.ts'
 import { bodyToRestore } from './versions.ts'
 import { writeRules } from './write-rules.ts'
 
@@ -204,8 +204,12 @@ export async function prepareRule(
       return more <= 0 ? null : storageOver(tx, more)
     },
     groups: [before, after].flatMap(groupsOfRule),
-    reliesOn: () => labelRulesBehind(after?.labels?.none_of ?? [], otherLabelRules(tx.policy, id)),
-    whyLooser: (terms, waiting) => whyLooser(tx.policy, { kind, id, before, after }, terms, waiting),
+    reliesOn: () =>
+      labelRulesBehind(
+        after?.labels?.none_of ?? [],
+        savedLabelRules(tx.policy).filter((rule) => rule.id !== id),
+      ),
+    whyLooser: (terms, waiting) => whyLooser(savedIn(tx.policy), { kind, id, before, after }, terms, waiting),
     async save() {
       const view = after === null ? await viewOf(tx, kind, id) : null
       const { restored_from: restored } = given
