@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { startPages, type PagesHome } from '../api/console/pages-home.ts'
+import { plain, startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { signedInAt, violations } from './support.ts'
 
@@ -70,6 +70,28 @@ inBrowser('so is a group, whose members come from the file', async () => {
   await page.getByRole('button', { name: 'Change it here from now on' }).click()
   await page.getByRole('button', { name: 'Add to the group' }).waitFor()
   await apply(repository)
+})
+
+test('pages offer no setting that a file decides', async () => {
+  const { pool } = home.server.context
+  await pool.query(
+    `insert into sign_in_providers (organization_id, issuer, client_id, client_secret_sealed, secret_version, role_map, group_map, checks_factor, created_at, updated_at)
+     values ($1, 'https://login.acme.example', 'c', '', 'v', '{}', '{}', false, now(), now())`,
+    [home.server.identities.organization_id],
+  )
+  const forms = async () => [
+    (await home.html('/console/rules', 'owner')).includes('approvals-on'),
+    (await home.html('/console/provider', 'owner')).includes('value="require"'),
+  ]
+  expect((await home.settings({ approvals_enabled: false })).status).toBe(200)
+  expect(await forms()).toEqual([true, true])
+  const settings = { kind: 'organization', path: 'countersign.yaml', approvals_enabled: false }
+  expect((await apply(repository, [...files, settings])).status).toBe(200)
+  expect(await forms()).toEqual([false, false])
+  for (const page of ['/console/rules', '/console/provider'])
+    expect(plain(await home.main(page, 'owner'))).toContain(
+      'The settings come from countersign.yaml in acme/rules. Change them there.',
+    )
 })
 
 test('lists name the file, and only an https address becomes a link', async () => {

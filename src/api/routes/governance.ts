@@ -1,11 +1,10 @@
 import { z } from 'zod'
-import { readGovernance } from '../../governance/audit/policy-cache.ts'
-import { changeGovernance } from '../../governance/rules/settings.ts'
+import { changeGovernance, readManagedSettings } from '../../governance/rules/settings.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
-import { called, id, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
+import { called, id, managedBy, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
@@ -102,7 +101,7 @@ export const freezeBody = named('FreezeRequest', { reason: textField(500, 1) })
 
 const { route } = tagged('Governance')
 
-const settings = completeSettings.meta({ id: 'GovernanceSettings' })
+const settings = completeSettings.extend({ managed_by: managedBy }).meta({ id: 'GovernanceSettings' })
 
 const share = z.number().min(0).max(1)
 const count = z.int().min(0)
@@ -226,7 +225,7 @@ export const governanceRoutes = [
     needs: { scope: 'governance:read', role: 'admin', subject: 'organization' },
     summary: 'The organization’s settings',
     responses: { 200: settings },
-    handle: async ({ context, caller }) => ok(await readGovernance(context.db, caller.organizationId)),
+    handle: async ({ context, caller }) => ok(await readManagedSettings(context.db, caller.organizationId)),
   }),
   route({
     key: 'PATCH /organizations/{id}/governance',
@@ -236,7 +235,10 @@ export const governanceRoutes = [
     body: governancePatch,
     responses: { 200: settings, ...mayBeHeld },
     handle: async ({ context, caller, body }) =>
-      unlessHeld(await changeGovernance(context, caller, body), ok),
+      // What comes from a file is refused.
+      unlessHeld(await changeGovernance(context, caller, body), (saved) =>
+        ok({ ...saved, managed_by: null }),
+      ),
   }),
   route({
     key: 'GET /organizations/{id}/governance/report',

@@ -12,6 +12,7 @@ import {
   type Filled,
 } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
+import { SettingsFrom } from '../parts/managed.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Facts } from '../parts/values.tsx'
 import { Time } from '../parts/time.tsx'
@@ -86,9 +87,7 @@ export async function providerPage(visit: PersonsVisit, given: Filled = empty): 
         <WaitingNote changes={changes.get('sign_in')} now={visit.now} />
         {provider === null ? null : <Domains visit={visit} provider={provider} />}
         <Setting visit={visit} signIn={found.body} filled={filled} />
-        {provider === null ? null : (
-          <Required visit={visit} isRequired={settings.body.require_sso} provider={provider} />
-        )}
+        {provider === null ? null : <Required visit={visit} settings={settings.body} />}
         {provider === null ? null : (
           <ScimTokens visit={visit} tokens={tokens} address={found.body.scim_uri} filled={filled} />
         )}
@@ -315,7 +314,7 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']): FieldOrSelect[]
     most: 20_000,
     optional: true,
     value: pairsOf(provider?.group_map),
-    help: 'One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out.',
+    help: 'One in each line: CN=Finance = finance. Each sign-in puts the person into these groups, or takes them out. A group that comes from a file stays as the file says.',
   },
   {
     name: 'checks_factor',
@@ -328,8 +327,9 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']): FieldOrSelect[]
   },
 ]
 
-function Required(props: { visit: PersonsVisit; isRequired: boolean; provider: Provider }) {
-  const { visit, isRequired } = props
+function Required(props: { visit: PersonsVisit; settings: AnswerOf<'GET /organizations/{id}/governance'> }) {
+  const { visit, settings } = props
+  const { require_sso: isRequired, managed_by: managed } = settings
   return (
     <section class="card" aria-labelledby="required">
       <h2 id="required">Who may still use a password</h2>
@@ -338,11 +338,15 @@ function Required(props: { visit: PersonsVisit; isRequired: boolean; provider: P
           ? 'Only sign-ins with the provider count here. Owners can also use their password with a second factor; the audit log shows it.'
           : 'Passwords count too. If you require the provider, only owners can still use a password, with a second factor.'}
       </p>
-      <PostForm action={providerPath} token={visit.token}>
-        <button name="action" value={isRequired ? 'free' : 'require'}>
-          {isRequired ? 'Let passwords count' : 'Require the provider'}
-        </button>
-      </PostForm>
+      {managed === null ? (
+        <PostForm action={providerPath} token={visit.token}>
+          <button name="action" value={isRequired ? 'free' : 'require'}>
+            {isRequired ? 'Let passwords count' : 'Require the provider'}
+          </button>
+        </PostForm>
+      ) : (
+        <SettingsFrom managed={managed} />
+      )}
       {isRequired ? null : (
         <Confirm
           action={providerPath}

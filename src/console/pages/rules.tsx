@@ -4,6 +4,7 @@ import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
 import { labelled, Refused } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
+import { SettingsFrom, type Managed } from '../parts/managed.tsx'
 import {
   approversOf,
   groupSizes,
@@ -74,7 +75,9 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           </p>
         </header>
         <Refused filled={labelled({ form: null, problem: refused }, {})} />
-        {settings?.ok === true && !settings.body.approvals_enabled ? <ApprovalsOff visit={visit} /> : null}
+        {settings?.ok === true && !settings.body.approvals_enabled ? (
+          <ApprovalsOff visit={visit} managed={settings.body.managed_by} />
+        ) : null}
         {data.length === 0 ? (
           <Empty title="There is no rule yet, so every call is allowed.">
             A rule names calls, such as mails with confidential data, and says whether they are allowed,
@@ -147,12 +150,14 @@ function rowOf(rule: RuleView, { now }: PersonsVisit, { sizes, changes }: Marks)
   ]
 }
 
-function ApprovalsOff({ visit }: { visit: PersonsVisit }) {
+function ApprovalsOff({ visit, managed }: { visit: PersonsVisit; managed: Managed }) {
   return (
     <section class="note stack" aria-labelledby="off">
       <h2 id="off">Approvals are off</h2>
       <p>Until they are on, each call that a rule holds is denied.</p>
-      {visit.person.organization?.role === 'owner' ? (
+      {managed !== null ? (
+        <SettingsFrom managed={managed} />
+      ) : visit.person.organization?.role === 'owner' ? (
         <PostForm action={rulesPath} token={visit.token}>
           <button class="primary" name="action" value="approvals-on">
             Turn approvals on

@@ -43,6 +43,14 @@ const Source = ({ managed: { path, repository } }: { managed: NonNullable<Manage
   </>
 )
 
+/** For settings, in place of the form that changes them. */
+export const SettingsFrom = ({ managed }: { managed: NonNullable<Managed> }) => (
+  <p>
+    {'The settings come from '}
+    <Source managed={managed} />. Change them there.
+  </p>
+)
+
 /** For its row in a list. */
 export const FromFile = ({ managed }: { managed: Managed }) =>
   managed === null ? null : (

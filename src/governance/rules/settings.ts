@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
 import { holdsCalls } from '../../policy/strictness.ts'
 import { ownersOf } from '../../db/queries/people.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { ManagedBy } from '../../db/schema/policy.ts'
 import { whyLooserSettings } from '../../policy/strictness-settings.ts'
 import { list, quote } from '../../policy/text.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
@@ -13,6 +15,18 @@ import type { PresentCaller } from '../access/recheck.ts'
 import { changeAs, type Changer, type Governing, type Prepared } from '../changes/gate.ts'
 import { grownEntry, storageOver } from '../limits/storage.ts'
 import { savedRules } from './analysis.ts'
+
+export async function readManagedSettings(
+  db: Db,
+  organizationId: string,
+): Promise<GovernanceSettings & { readonly managed_by: ManagedBy | null }> {
+  const row = await db
+    .selectFrom('organizations')
+    .select(['settings', 'managed_by'])
+    .where('id', '=', organizationId)
+    .executeTakeFirstOrThrow()
+  return { ...readSettings(row.settings), managed_by: row.managed_by }
+}
 
 /**
  * A setting whose value is an object is replaced as a whole. Writes nothing if no value changes. The audit entry has

@@ -386,7 +386,7 @@ async function findPerson(
   )
 }
 
-/** Only groups that the map names change. One that is full or gone gets nobody. */
+/** Only groups that the map names change. One that is full or gone gets nobody, and in one of a file, the file says who is. */
 async function setGroups(
   tx: ChainTx,
   { group_map: map }: ProviderRow,
@@ -399,7 +399,7 @@ async function setGroups(
   const { rows } = await sql<{ id: string; name: string; inside: boolean; members: number }>`
     select g.id, g.name, coalesce(bool_or(m.user_id = ${userId}), false) as inside, count(m.user_id)::int as members
     from groups g left join group_members m on m.group_id = g.id
-    where g.organization_id = ${tx.organizationId} and g.name = any(${named}::text[]) group by g.id`.execute(
+    where g.organization_id = ${tx.organizationId} and g.name = any(${named}::text[]) and g.managed_by is null group by g.id`.execute(
     tx.trx,
   )
   for (const { id, name, inside, members } of rows) {

@@ -355,6 +355,8 @@ describe('what comes from a file', () => {
       expect(answer.body.error.message).toContain(from.repository)
       expect(answer.body.error.message).toContain('/release')
     }
+    const shown = (await ours('owner', 'GET', '/governance')).body
+    expect(shown).toMatchObject({ approval_threshold: 2, managed_by: { path: 'countersign.yaml' } })
     const { id: workflow } = (await as('owner', 'GET', `/workflows?limit=200`)).body.data.find(
       ({ slug }: Shown) => slug === given.name,
     )
@@ -375,7 +377,8 @@ describe('what comes from a file', () => {
     })
     expect([released.status, released.body]).toEqual([200, { released: 3 }])
     expect((await ours('owner', 'PATCH', `/rules/${rule}`, { status: 'inactive' })).status).toBe(200)
-    expect((await ours('owner', 'PATCH', '/governance', { approval_threshold: 3 })).status).toBe(200)
+    const patched = await ours('owner', 'PATCH', '/governance', { approval_threshold: 3 })
+    expect([patched.status, patched.body.managed_by]).toEqual([200, null])
     // The files find what has changed meanwhile, and take it back.
     const { body } = await apply(all(given), { ...from, dry_run: true })
     expect(body.changes.map(({ action, kind, lines }: Shown) => [action, kind, lines])).toEqual([

@@ -549,6 +549,11 @@ describe('groups of the provider', () => {
     await signIn(email)
     expect(await groupsNow()).toEqual(['legal', 'other'])
     expect((await lastAudit('group.member_removed')).metadata).toMatchObject({ name: 'finance' })
+    // In a group of a file, the file says who is.
+    const legal = { kind: 'group', name: 'legal', members: [] }
+    expect((await ours('owner', 'POST', '/apply', { objects: [legal] })).status).toBe(200)
+    await signIn(email)
+    expect(await groupsNow()).toEqual(['other'])
   })
 
   test('never take the last owner', async () => {
