@@ -46,18 +46,23 @@ export const ownersOf = (organizationId: string): RawBuilder<{ readonly id: stri
     and not exists (select from service_accounts where id = m.user_id)
   limit 3`
 
+/** `object`: as files name it; null for a workflow without a slug. */
+export type GroupNamer = GroupUse & { readonly object: string | null }
+
 /** What names the group: a rule, a policy, an override, or the newest version of a workflow. */
-export const namersOfGroup = (organizationId: string, group: string): RawBuilder<GroupUse> => sql`
-  select 'rule' as kind, name, null::jsonb as policy from rules
+export const namersOfGroup = (organizationId: string, group: string): RawBuilder<GroupNamer> => sql`
+  select 'rule' as kind, name, null::jsonb as policy, 'rule ' || name as object from rules
   where organization_id = ${organizationId}
     and (body @> ${JSON.stringify({ approver: { group } })}::jsonb or body @> ${JSON.stringify({ approvers: [{ group }] })}::jsonb
       or body @> ${JSON.stringify({ escalate: [{ to: { group } }] })}::jsonb)
   union all
-  select 'tool policy', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', restrictions) from tool_policies where organization_id = ${organizationId} and role = ${group}
+  select 'tool policy', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', restrictions), 'tool_policy ' || tool_name || '/' || role
+  from tool_policies where organization_id = ${organizationId} and role = ${group}
   union all
-  select 'override', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', '{}'::jsonb) from role_policy_overrides where organization_id = ${organizationId} and role = ${group}
+  select 'override', tool_name, jsonb_build_object('allowed', allowed, 'restrictions', '{}'::jsonb), 'role_override ' || tool_name || '/' || role
+  from role_policy_overrides where organization_id = ${organizationId} and role = ${group}
   union all
-  select 'workflow', w.name, null::jsonb from workflows w
+  select 'workflow', w.name, null::jsonb, 'workflow ' || w.slug from workflows w
     join workflow_versions v on v.workflow_id = w.id and v.version = w.current_version
   where w.organization_id = ${organizationId} and w.deleted_at is null and v.definition ~ '"(run_by|readers)"'
     and (v.definition::jsonb->'run_by' @> ${JSON.stringify([group])}::jsonb

@@ -21,7 +21,7 @@ import { ruleKinds, type AnyBody } from '../rules/rule-kinds.ts'
 import { refuseLockOut } from '../rules/settings.ts'
 import { requireSound } from '../tools/connections.ts'
 import { readDefinition } from '../workflows/workflows.ts'
-import { refuseMistakes, type Unread } from './check.ts'
+import { refuseBlocked, refuseMistakes, type Unread } from './check.ts'
 import { asWriterOf, requireRights, type ApplyRequest, type Declared, type DeclaredAs } from './declared.ts'
 import { linesOf } from './lines.ts'
 import { groupsIn, isRule, keyedId, planOf, type Item, type Plan } from './plan.ts'
@@ -95,6 +95,7 @@ export async function applyObjects(
     need,
   )
   refuseMistakes(state, request, plan, unread)
+  await refuseBlocked(context.db, caller.organizationId, state, { request, plan })
   refuseOther(plan, expected)
   const shown = await describe(context, state, plan, dryRun ? mostWork.plan : mostWork.apply)
   if (dryRun || plan.items.length === 0) return answerOf(plan, shown, dryRun)
@@ -326,7 +327,7 @@ async function linesFor(
   items: readonly Item[],
 ): Promise<ReadonlyMap<Item, readonly string[]>> {
   const lines = new Map<Item, readonly string[]>()
-  for (const item of items) lines.set(item, await linesOfItem(db, item))
+  for (const item of items) lines.set(item, [...(await linesOfItem(db, item)), ...whoMay(item)])
   return lines
 }
 
@@ -349,6 +350,15 @@ async function linesOfItem(
       : await definitionLines(db, present, declared as DeclaredAs<'workflow'>)
   const named = linesOf({ ...before, digest: null }, { ...after, digest: null })
   return [...moved, ...named, ...definition]
+}
+
+/** The reader of a plan may not be who applies it. */
+function whoMay({ kind, before, after }: Item): string[] {
+  if (kind !== 'workflow') return []
+  const was = before?.['protected'] === true
+  if (after !== null && was !== (after['protected'] === true))
+    return ['only an owner applies this: it changes `protected`']
+  return was ? ['only an admin or owner applies this: it is protected'] : []
 }
 
 const definitionLines = async (

@@ -3,9 +3,12 @@ import { mostLabels, type JsonObject } from '../../policy/types.ts'
 import { DomainError, type ErrorDetail } from '../errors.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { sourceOf } from '../access/managed.ts'
-import { mostGroupMembers, mostGroups } from '../people/groups.ts'
+import { namersOfGroup } from '../../db/queries/people.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import { mostGroupMembers, mostGroups, refuseNamers } from '../people/groups.ts'
 import { mostRoleOverrides } from '../rules/role-overrides.ts'
 import { groupsNamed } from '../rules/rules.ts'
+import { refuseUnready } from '../rules/settings.ts'
 import { mostToolPolicies } from '../rules/tool-policies.ts'
 import { refuseLimitedBlock, refuseLimits } from '../rules/tool-policy-limits.ts'
 import {
@@ -17,7 +20,7 @@ import {
   type DeclaredKind,
 } from './declared.ts'
 import type { Item, Plan } from './plan.ts'
-import type { PresentState } from './present.ts'
+import type { PresentState, Reader } from './present.ts'
 
 /* What is wrong with the objects of a request, all at once. */
 
@@ -47,6 +50,41 @@ export function refuseMistakes(
     ...tooMany(state, plan),
   ]
   refuse(wrong.length === 0 ? 'conflict' : 'validation_error', [...wrong, ...taken])
+}
+
+/**
+ * Throws `conflict` for what a change of one object would refuse because of others, so that a plan says it too. It is
+ * refused again under the lock.
+ */
+export async function refuseBlocked(
+  db: Reader,
+  organizationId: string,
+  { settings }: PresentState,
+  { request, plan: { items } }: { readonly request: ApplyRequest; readonly plan: Plan },
+): Promise<void> {
+  const going = items.filter(({ action }) => action === 'delete')
+  // The groups that these name are checked already.
+  const known = new Set([...request.objects, ...going].map(keyOf))
+  const mistakes: ErrorDetail[] = []
+  for (const item of items) {
+    const { kind, name, declared, present } = item
+    const place = declared ?? { at: 0, path: present?.managed?.path ?? `${kind} ${name}` }
+    try {
+      if (kind === 'organization' && declared !== null) {
+        const after = { ...settings, ...declared.body } as GovernanceSettings
+        await refuseUnready(db, organizationId, { before: settings, after })
+      } else if (kind === 'group' && declared === null) {
+        const { rows } = await namersOfGroup(organizationId, name).execute(db)
+        refuseNamers(
+          name,
+          rows.filter(({ object }) => object === null || !known.has(object)),
+        )
+      }
+    } catch (error) {
+      mistakes.push(...detailsOf(error, place))
+    }
+  }
+  refuse('conflict', mistakes)
 }
 
 /** Throws if there are any. */

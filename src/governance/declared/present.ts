@@ -33,7 +33,7 @@ export interface PresentState {
   readonly fingerprint: string
 }
 
-type Reader = Db | Transaction<Database>
+export type Reader = Db | Transaction<Database>
 
 /** All objects that files can declare, but for workflows without a slug. */
 export async function readObjects(db: Reader, organizationId: string) {

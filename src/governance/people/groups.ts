@@ -403,8 +403,11 @@ async function groupIn(tx: ChainTx, id: string): Promise<Selectable<GroupsTable>
 const mostNamed = 3
 
 /** What names the group would mean nobody without it, or another group that gets its name. */
-async function refuseNamed(tx: ChainTx, name: string): Promise<void> {
-  const rows = await tx.send(namersOfGroup(tx.organizationId, name))
+const refuseNamed = async (tx: ChainTx, name: string): Promise<void> =>
+  refuseNamers(name, await tx.send(namersOfGroup(tx.organizationId, name)))
+
+/** Throws `conflict` if there are any. */
+export function refuseNamers(name: string, rows: readonly GroupUse[]): void {
   if (rows.length === 0) return
   const named = list(
     rows.map((row) => `the ${row.kind} ${quote(row.name)}`),

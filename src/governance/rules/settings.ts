@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { holdsCalls } from '../../policy/strictness.ts'
 import { ownersOf } from '../../db/queries/people.ts'
-import type { Db } from '../../db/schema/index.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
 import type { ManagedBy } from '../../db/schema/policy.ts'
 import { whyLooserSettings } from '../../policy/strictness-settings.ts'
 import { list, quote } from '../../policy/text.ts'
@@ -70,8 +70,7 @@ export async function prepareSettings(
   const { before, after, merged, managed } = await changed(tx, named)
   const changes = changesOf(before, after)
   const names = Object.keys(changes)
-  if (after.require_sso && !before.require_sso) await requireProviderReady(tx)
-  if (after.loosening === 'second_person' && before.loosening === 'free') await requireTwoOwners(tx)
+  await refuseUnready(tx.trx, tx.organizationId, { before, after })
   const side = (settings: GovernanceSettings) =>
     Object.fromEntries(names.map((name) => [name, settings[name as keyof GovernanceSettings]]))
   return {
@@ -104,6 +103,17 @@ export async function prepareSettings(
   }
 }
 
+/** Throws `conflict` for settings with which the organization would lock itself out. */
+export async function refuseUnready(
+  db: Db | Transaction<Database>,
+  organizationId: string,
+  { before, after }: { readonly before: GovernanceSettings; readonly after: GovernanceSettings },
+): Promise<void> {
+  if (after.require_sso && !before.require_sso) await requireProviderReady(db, organizationId)
+  if (after.loosening === 'second_person' && before.loosening === 'free')
+    await requireTwoOwners(db, organizationId)
+}
+
 async function changed(tx: ChainTx, named: object) {
   const { settings: stored, managed_by: managed } = await tx.trx
     .selectFrom('organizations')
@@ -134,13 +144,13 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
 }
 
 /** Else nobody could sign in, or nobody if the provider is down. */
-async function requireProviderReady(tx: ChainTx): Promise<void> {
+async function requireProviderReady(db: Db | Transaction<Database>, organizationId: string): Promise<void> {
   const { rows } = await sql<{ used: boolean; fallback: boolean }>`select
     exists (select from sign_in_identities i join memberships m using (organization_id, user_id)
-            where i.organization_id = ${tx.organizationId}) as used,
+            where i.organization_id = ${organizationId}) as used,
     exists (select from memberships m join users u on u.id = m.user_id
-            where m.organization_id = ${tx.organizationId} and m.role = 'owner' and u.two_factor_enabled) as fallback`.execute(
-    tx.trx,
+            where m.organization_id = ${organizationId} and m.role = 'owner' and u.two_factor_enabled) as fallback`.execute(
+    db,
   )
   const { used, fallback } = rows[0] as { used: boolean; fallback: boolean }
   if (!used)
@@ -158,8 +168,8 @@ async function requireProviderReady(tx: ChainTx): Promise<void> {
 }
 
 /** Else nobody could decide what only owners change, such as the way back. */
-async function requireTwoOwners(tx: ChainTx): Promise<void> {
-  if ((await tx.send(ownersOf(tx.organizationId))).length >= 2) return
+async function requireTwoOwners(db: Db | Transaction<Database>, organizationId: string): Promise<void> {
+  if ((await ownersOf(organizationId).execute(db)).rows.length >= 2) return
   throw errorAt(
     'conflict',
     'loosening',

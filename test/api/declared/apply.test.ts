@@ -273,7 +273,23 @@ describe('all or nothing', () => {
     expect(await pull()).toEqual(before)
   })
 
-  test('a mistake that only the database shows undoes what was saved before it', async () => {
+  test('what only the last of several may not do undoes what was saved before it', async () => {
+    const given = files()
+    const before = await pull()
+    const objects = [
+      { ...given.rule, approvers: undefined },
+      { ...given.workflow, protected: true },
+    ]
+    const plan = await apply(objects, { dry_run: true }, 'admin')
+    expect(plan.body.changes.map(({ lines }: Shown) => lines)).toEqual([
+      [],
+      ['only an owner applies this: it changes `protected`'],
+    ])
+    expect(codeOf(await apply(objects, {}, 'admin'))).toBe('403 insufficient_role')
+    expect(await pull()).toEqual(before)
+  })
+
+  test('a plan says what would refuse the application', async () => {
     const given = files()
     const from = { repository: repository() }
     await apply([given.group], from)
@@ -281,13 +297,22 @@ describe('all or nothing', () => {
     const rule = { ...given.rule, kind: undefined, path: undefined }
     const { id } = (await ours('owner', 'POST', '/rules', rule)).body
     const before = await pull()
-    const refused = await apply([given.workflow, { ...given.rule, name: word(), approvers: undefined }], from)
-    expect(codeOf(refused)).toBe('409 conflict')
-    expect(refused.body.error.details[0]).toMatchObject({
-      path: 'groups/g.yaml',
-      message: expect.stringContaining('is named by the rule'),
-    })
+    const settings = { kind: 'organization', path: 's.yaml', loosening: 'second_person' }
+    const next = [given.workflow, { ...given.rule, name: word(), approvers: undefined }, settings]
+    for (const dry_run of [true, false]) {
+      const refused = await apply(next, { ...from, dry_run })
+      expect(codeOf(refused)).toBe('409 conflict')
+      expect(refused.body.error.details).toEqual([
+        { path: 'groups/g.yaml', message: expect.stringContaining('is named by the rule') },
+        { path: 's.yaml:loosening', message: expect.stringContaining('make a second owner first') },
+      ])
+    }
     expect(await pull()).toEqual(before)
+    // A file that takes the rule over, and names no group, lets the group go.
+    const over = { ...given.rule, approvers: undefined }
+    expect(counts(await apply([over], { ...from, dry_run: true }))).toEqual([200, 0, 1, 1, 0])
+    expect(counts(await apply([over], from))).toEqual([200, 0, 1, 1, 0])
+    await ours('owner', 'POST', '/release', { objects: [{ kind: 'rule', name: over.name }] })
     await ours('owner', 'DELETE', `/rules/${id}`)
   })
 
