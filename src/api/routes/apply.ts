@@ -113,7 +113,7 @@ export const applyRoutes = [
     key: 'GET /organizations/{id}/objects',
     needs: {
       scope: 'governance:read',
-      further: ['rules:read', 'policies:read', 'organizations:*', 'workflows:read'],
+      further: ['rules:read', 'policies:read', 'organizations:read', 'workflows:read'],
       role: 'admin',
       subject: 'organization',
     },

@@ -98,7 +98,7 @@ const inGroup: Inner = {
       and (q.id = ${params['user']} or lower(q.email) = lower(${params['user']})))`,
 }
 
-const reads = { scope: 'organizations:*', role: 'admin' } as const
+const reads = { scope: 'organizations:read', role: 'admin' } as const
 const writes = { scope: 'organizations:*', role: 'owner' } as const
 
 const groups = objects({

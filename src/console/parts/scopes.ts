@@ -42,6 +42,7 @@ export const areas: Readonly<Record<string, readonly (readonly [string, string])
     ['files:write', 'upload files'],
   ],
   Organization: [
+    ['organizations:read', 'read groups and their members'],
     ['organizations:*', 'everything about organizations, members and webhooks'],
     ['api_keys:*', 'everything about API keys'],
     ['quota:read', 'read quotas'],

@@ -29,6 +29,7 @@ export const scopes = {
   'agents:revoke': 'member',
   'secrets:*': 'admin',
   'api_keys:*': 'viewer',
+  'organizations:read': 'admin',
   'organizations:*': 'viewer',
 } as const satisfies Record<string, Role>
 export type Scope = keyof typeof scopes

@@ -89,7 +89,7 @@ interface Right {
 /** As the routes of each kind need them. */
 const rights: Readonly<Record<DeclaredKind, { readonly reads: Right; readonly writes: Right }>> = {
   group: {
-    reads: { scope: 'organizations:*', role: 'admin' },
+    reads: { scope: 'organizations:read', role: 'admin' },
     writes: { scope: 'organizations:*', role: 'owner' },
   },
   organization: {

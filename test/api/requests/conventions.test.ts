@@ -199,7 +199,7 @@ describe('API keys', () => {
 
 test('the scopes are the documented ones', async () => {
   const documented =
-    'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:*'
+    'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:read|*'
   const all = documented.split(' ').flatMap((each) => {
     const [area = '', verbs = ''] = each.split(':')
     return verbs.split('|').map((verb) => `${area}:${verb}`)
