@@ -14,7 +14,7 @@ type Login = AnswerOf<'POST /terminal-logins/look'>
 
 /** `GET /console/terminal?code=` */
 export async function terminalPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
-  const code = (given.form?.get('code') ?? visit.query.get('code') ?? '').trim()
+  const code = readCode(given.form?.get('code') ?? visit.query.get('code') ?? '')
   if (code === '') return shown(200, <AskCode filled={given} />)
   const found = await visit.api.call('POST /terminal-logins/look', { body: bodyOf(visit, code) })
   if (!found.ok) return shown(found.status, <AskCode filled={{ form: null, problem: found }} />)
@@ -30,7 +30,7 @@ export async function terminalPage(visit: PersonsVisit, given: Filled = empty): 
 
 /** `POST /console/terminal` */
 export async function decideTerminal(visit: PersonsVisit, form: Form): Promise<Shown> {
-  const code = form.get('code') ?? ''
+  const code = readCode(form.get('code') ?? '')
   const action = form.get('action')
   if (action !== 'approve' && action !== 'deny')
     return { redirect: `${terminalPath}?code=${encodeURIComponent(code)}` }
@@ -42,6 +42,14 @@ export async function decideTerminal(visit: PersonsVisit, form: Form): Promise<S
   if (!done.ok) return terminalPage(visit, { form, problem: done })
   return { redirect: `${terminalPath}?code=${encodeURIComponent(code)}` }
 }
+
+/** As the terminal shows it. A link can have further text in it, which the page must not show. */
+const readCode = (text: string): string =>
+  text
+    .toUpperCase()
+    .replaceAll(/[^A-Z]/g, '')
+    .slice(0, 50)
+    .replace(/^(.{4})(?=.)/, '$1-')
 
 const bodyOf = ({ person }: PersonsVisit, code: string) => ({
   code,
@@ -84,7 +92,7 @@ function Compare({ visit, code, login }: { visit: PersonsVisit; code: string; lo
       <h2 id="compare">Does your terminal show this code?</h2>
       <p>
         <strong>
-          <code>{code.toUpperCase()}</code>
+          <code>{code}</code>
         </strong>
       </p>
       <Facts

@@ -1,5 +1,5 @@
 import { createHmac, randomInt } from 'node:crypto'
-import { sql, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { TerminalLoginsTable } from '../../db/schema/identity.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
@@ -23,7 +23,7 @@ export const codeMinutes = 10
 /** Seconds between two questions of a terminal. */
 export const pollSeconds = 5
 export const keyDays = 30
-/** Waiting terminals, of all addresses and of one. */
+/** Waiting terminals, of all addresses and of one; a whole /64 of IPv6 is one, as for the limits of the sign-in. */
 export const mostOpen = 1_000
 export const mostOfAddress = 20
 
@@ -64,10 +64,10 @@ export async function beginTerminalLogin(
   const { rows } = await sql`
     insert into terminal_logins (code_hash, key_hash, last4, machine, address, created_at, expires_at)
     select ${hashOfCode(code)}, ${hash}, ${last4}, ${machine}, ${address}, ${now}, ${now} + make_interval(mins => ${codeMinutes})
-    where (select count(*) from terminal_logins) < ${mostOpen}
-      and (select count(*) from terminal_logins where address = ${address}) < ${mostOfAddress} returning 1`.execute(
-    db,
-  )
+    where (select count(*) from terminal_logins where status = 'open') < ${mostOpen}
+      and (select count(*) from terminal_logins
+           where status = 'open' and ${networkOf(sql`address`)} = ${networkOf(sql`${address}::text`)}) < ${mostOfAddress}
+    returning 1`.execute(db)
   if (rows.length === 0)
     throw new DomainError(
       'quota_exceeded',
@@ -75,6 +75,11 @@ export async function beginTerminalLogin(
     )
   return { secret, code }
 }
+
+/** SQL. A zone such as `%eth0` is no part of it. */
+const networkOf = (address: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when strpos(${address}, ':') = 0 then ${address}
+    else network(set_masklen(split_part(${address}, '%', 1)::inet, 64))::text end`
 
 export type LoginState = 'pending' | 'approved' | 'denied' | 'expired'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { mostGuesses } from '../../../src/governance/people/guesses.ts'
-import { mostOfAddress } from '../../../src/governance/people/terminal-logins.ts'
+import { beginTerminalLogin, mostOfAddress } from '../../../src/governance/people/terminal-logins.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { startPages, type PagesHome } from '../console/pages-home.ts'
 import { startBeside } from '../server.ts'
@@ -133,11 +133,26 @@ test('one address may have few open terminals, and asks a limited number of time
   }
   expect(many.filter((status) => status === 200)).toHaveLength(mostOfAddress - 1)
   expect(many.at(-1)).toBe(429)
-  await home.server.context.pool.query('delete from auth_rate_limits')
+  const { pool } = home.server.context
+  // Decided ones do not wait.
+  await pool.query(`update terminal_logins set status = 'denied' where machine = 'm' and ctid in
+    (select ctid from terminal_logins where machine = 'm' limit 1)`)
+  await pool.query('delete from auth_rate_limits')
+  expect([(await terminal('begin', { machine: 'm' })).status, (await terminal('begin', { machine: 'm' })).status]).toEqual([200, 429]) // prettier-ignore
+  await pool.query('delete from auth_rate_limits')
   const statuses = await Promise.all(
     Array.from({ length: 130 }, () => terminal('poll', { device_code: 'x' })),
   )
   expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set([200, 429]))
+})
+
+test('a whole /64 is one address', async () => {
+  const { db } = home.server.context
+  const from = (address: string) => beginTerminalLogin({ db }, { machine: 'six', address })
+  for (let at = 0; at < mostOfAddress; at += 1) await from(`2001:db8:1:2::${at}`)
+  await expect(from('2001:db8:1:2:ffff::9')).rejects.toThrow('too many terminals wait')
+  expect((await from('2001:db8:1:3::1')).code).toMatch(/^[A-Z]{8}$/)
+  expect((await from('fe80::1%eth0')).code).toMatch(/^[A-Z]{8}$/)
 })
 
 test('what a terminal says of itself is one line', async () => {
@@ -200,6 +215,9 @@ describe('the page', () => {
     const path = `/console/terminal?code=${code}`
     const text = await home.main(path, 'member')
     for (const part of [code, 'build-7', '127.0.0.1', 'Yes, sign it in']) expect(text).toContain(part)
+    const more = encodeURIComponent(`${code.toLowerCase()} 0800-555 ✆`)
+    const page = await home.main(`/console/terminal?code=${more}`, 'member')
+    expect([page.includes('555'), page.includes('✆'), page.includes(code)]).toEqual([false, false, true])
     const fields = { code, action: 'approve', token: await home.tokenOf(path, 'member') }
     const cookie = await home.cookieOf('member')
     const foreign = await home.post(
