@@ -7,6 +7,7 @@ import {
   type Declared,
   type DeclaredKind,
 } from '../governance/declared/declared.ts'
+import { deepestJson } from '../contract/json.ts'
 import type { Unread } from '../governance/declared/check.ts'
 import { DomainError, type ErrorDetail } from '../governance/errors.ts'
 import { readAs } from '../policy/issues.ts'
@@ -15,11 +16,12 @@ import type { Json } from '../policy/types.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { requireFlawless } from './definition-mistakes.ts'
 import { ApiError } from './errors.ts'
+import { defaultBodyLimit, mostValues, sizeOf } from './json-body.ts'
 import { governancePatch, roleOverrideBody, toolPolicyBody } from './routes/governance.ts'
 import { groupBody } from './routes/groups.ts'
 import { ruleBodies } from './routes/rules.ts'
 import { withPeople } from '../governance/workflows/workflows.ts'
-import { newWorkflow, workflowBody } from './routes/workflows.ts'
+import { bodyValues, newWorkflow, workflowBody } from './routes/workflows.ts'
 import { anyJson } from './schemas/common.ts'
 
 /* Reads the objects of an application of files: each kind in the form that its own routes take. */
@@ -54,6 +56,7 @@ export async function readDeclared(
     if (!read.ok)
       mistakes.push({ path: `objects[${at}].path`, message: read.issues[0]?.message ?? 'is wrong' })
     try {
+      refuseLarge(kind, body)
       objects.push(readOne(kind, body, place))
     } catch (error) {
       mistakes.push(...mistakesOf(error, place))
@@ -64,6 +67,17 @@ export async function readDeclared(
     began = performance.now()
   }
   return { objects, unread: { mistakes, groups } }
+}
+
+/** As the routes of one object, whose bodies have these limits. */
+function refuseLarge(kind: unknown, body: object): void {
+  const most = kind === 'workflow' ? bodyValues : mostValues
+  const text = JSON.stringify(body)
+  if (Buffer.byteLength(text) > defaultBodyLimit || sizeOf(text, most, deepestJson).values > most)
+    throw new DomainError(
+      'validation_error',
+      `the object has more than ${defaultBodyLimit / 1024 / 1024} MiB or ${most.toLocaleString('en-US')} values: make it smaller`,
+    )
 }
 
 function mistakesOf(error: unknown, place: Place): ErrorDetail[] {

@@ -224,7 +224,7 @@ export function newWorkflow(body: z.output<typeof workflowBody>): WorkflowInput 
 }
 
 /** Each value is read again when the definition is checked, hashed, planned and run. */
-const bodyValues = 40_000
+export const bodyValues = 40_000
 
 const summaryShape = {
   version: z.int(),

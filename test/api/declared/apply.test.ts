@@ -519,6 +519,29 @@ describe('limits', () => {
     const long = [{ kind: 'wand', path: 'a'.repeat(301) }]
     expect(placesOf(await apply(long)).sort()).toEqual(['objects[0].kind', 'objects[0].path'])
     expect(codeOf(await apply([], { commit: 'c'.repeat(101) }))).toBe('422 validation_error')
+    // Each object has the limit of its own route.
+    const step = (value: unknown, at = 0) => ({
+      id: `s${at}`,
+      tool: 'memory_set',
+      params: { key: 'a', value },
+    })
+    const ones = Array.from({ length: 410 }, () => 1)
+    for (const steps of [
+      Array.from({ length: 100 }, (_, at) => step(ones, at)),
+      [step('x'.repeat(600_000)), step('x'.repeat(600_000), 1)],
+    ])
+      for (const dry_run of [true, false]) {
+        const { status, body } = await apply([{ ...files().workflow, definition: { steps } }], { dry_run })
+        expect([status, body.error?.details]).toEqual([
+          422,
+          [
+            {
+              path: 'workflows/w.yaml',
+              message: 'the object has more than 1 MiB or 40,000 values: make it smaller',
+            },
+          ],
+        ])
+      }
     const { db } = server.context
     const { organization_id: id } = server.identities
     const stored = (bytes: number) =>
