@@ -3,6 +3,7 @@ import { dirname, join, relative, sep } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Command } from 'commander'
 import { isMap, isScalar, isSeq, stringify, type Document, type YAMLMap } from 'yaml'
+import type { AnswerOf } from '../api/routes/index.ts'
 import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { Failure } from './failure.ts'
 import { organizationFile, readObjects, type ObjectFile } from './files.ts'
@@ -28,11 +29,16 @@ async function pull(folder: string, { json }: Shared): Promise<void> {
   if (known.size < files.length)
     throw new Failure('two files declare the same object: `countersign plan` names them')
   const written: { path: string; action: 'written' | 'changed' }[] = []
-  for (const object of await objectsOf(apiOf())) {
+  const api = apiOf()
+  const id = await organizationOf(api)
+  for (const object of await objectsOf(api, id)) {
     const file = known.get(keyOf(object))
     known.delete(keyOf(object))
     const path = file?.file ?? freePath(top, object)
-    const text = file === undefined ? stringify(object) : changedText(file, object)
+    const text =
+      file === undefined
+        ? stringify(bare(object))
+        : changedText(file, object.kind === 'organization' ? await withNamed(api, id, file, object) : object)
     if (text === null) continue
     writeText(top, path, text, file === undefined)
     written.push({
@@ -61,35 +67,47 @@ const keyOf = (object: Declared): string =>
 
 const mostObjects = 20_000
 
-async function objectsOf(api: Api): Promise<Declared[]> {
-  const id = await organizationOf(api)
+async function objectsOf(api: Api, id: string): Promise<Declared[]> {
   const all: Declared[] = []
-  for (let cursor: string | null = null; ;) {
-    const after: string = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`
-    const page: { data: Declared[]; next_cursor: string | null } = await api.send(
-      'GET',
-      `/organizations/${id}/objects?limit=200${after}`,
+  for (let cursor: string | undefined; ;) {
+    const page: AnswerOf<'GET /organizations/{id}/objects'> = await api.call(
+      'GET /organizations/{id}/objects',
+      { params: { id }, query: { limit: '200', ...(cursor === undefined ? {} : { cursor }) } },
     )
-    all.push(...page.data.map(bare))
+    all.push(...page.data.map(({ managed_by: _, ...object }) => object as Declared))
     if (page.next_cursor === null) return all
     if (all.length > mostObjects) throw new Failure(`the organization has more than ${mostObjects} objects`)
     cursor = page.next_cursor
   }
 }
 
-const isUsual = (name: string, value: unknown): boolean =>
-  value === null ||
-  value === '' ||
-  value === false ||
-  (name === 'status' && value === 'active') ||
-  (typeof value === 'object' && Object.keys(value).length === 0)
+/** The list has only settings that are not at their default. Those that the file names are compared, too. */
+async function withNamed(
+  api: Api,
+  id: string,
+  { object: own }: ObjectFile,
+  object: Declared,
+): Promise<Declared> {
+  const settings = await api.call('GET /organizations/{id}/governance', { params: { id } })
+  const named = Object.entries(settings).filter(([name]) => Object.hasOwn(own, name))
+  return { ...Object.fromEntries(named), ...object }
+}
 
-/** Without fields that say what holds anyway, and without where it comes from. */
+/** Fields that a file can leave out, because the server takes these values for them. Every other value says something. */
+const defaults: Readonly<Record<string, Fields>> = {
+  rule: { status: 'active' },
+  label_rule: { status: 'active' },
+  group: { description: '', members: [] },
+  tool_policy: { restrictions: {} },
+  workflow: { description: '', protected: false },
+}
+
+const isUsual = (kind: string, name: string, value: unknown): boolean =>
+  isDeepStrictEqual(defaults[kind]?.[name], value)
+
 const bare = (object: Declared): Declared =>
   Object.fromEntries(
-    Object.entries(object).filter(
-      ([name, value]) => name !== 'managed_by' && (!isUsual(name, value) || name === 'allowed'),
-    ),
+    Object.entries(object).filter(([name, value]) => !isUsual(object.kind, name, value)),
   ) as Declared
 
 const folders: Readonly<Record<string, string>> = {
@@ -136,7 +154,7 @@ function writeText(top: string, path: string, text: string, isNew: boolean): voi
 function changedText(file: ObjectFile, object: Declared): string | null {
   const { document } = file.yaml
   const own = document.toJS({ maxAliasCount: 0 }) as Fields
-  const wanted = inFormOf(own, object)
+  const wanted = withKept(object.kind, own, inFormOf(own, bare(object)))
   if (!merge(document, document.contents, own, wanted)) return null
   return file.file.endsWith('.json')
     ? `${JSON.stringify(document.toJS({ maxAliasCount: 0 }), null, 2)}\n`
@@ -150,9 +168,23 @@ const hasPadding = ({ file }: ObjectFile): boolean => /[[{] /.test(readFileSync(
 function inFormOf(own: Fields, object: Declared): Fields {
   const { kind, definition, ...names } = object
   if (own['kind'] !== undefined) return object
-  return kind === 'workflow'
-    ? { ...names, ...(definition as Fields) }
-    : { ...names, ...(definition === undefined ? {} : { definition }) }
+  if (kind !== 'workflow') return names
+  // A definition cannot say it, and what no file says stays as it is.
+  const { protected: _, ...rest } = names
+  return { ...rest, ...(definition as Fields) }
+}
+
+/** With what the file has and the server does not: its defaults, and where editors find the form of definitions. */
+function withKept(kind: string, own: Fields, wanted: Fields): Fields {
+  const kept = Object.entries(own).filter(
+    ([name, value]) => !Object.hasOwn(wanted, name) && (name === '$schema' || isUsual(kind, name, value)),
+  )
+  const [before, after] = [own['definition'], wanted['definition']]
+  const definition =
+    isFields(before) && isFields(after) && Object.hasOwn(before, '$schema')
+      ? { definition: { ...after, $schema: before['$schema'] } }
+      : {}
+  return { ...wanted, ...definition, ...Object.fromEntries(kept) }
 }
 
 /** Makes the node say `wanted`, and returns whether something changed. What stays equal keeps its comments and form. */
@@ -183,8 +215,8 @@ const canMerge = (node: unknown, own: unknown, wanted: unknown): boolean =>
 
 function mergeFields(document: Document, node: YAMLMap, own: Fields, wanted: Fields): boolean {
   let isChanged = false
-  for (const [name, value] of Object.entries(own))
-    if (!Object.hasOwn(wanted, name) && !isUsual(name, value) && name !== '$schema') {
+  for (const name of Object.keys(own))
+    if (!Object.hasOwn(wanted, name)) {
       node.delete(name)
       isChanged = true
     }

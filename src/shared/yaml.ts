@@ -52,6 +52,9 @@ export function readYaml(bytes: Uint8Array): ReadYaml {
     if ('tag' in node && node.tag !== undefined) refuse(at, 'leave the tag (`!name`) out')
     if (isScalar(node) && typeof node.value === 'number' && !Number.isFinite(node.value))
       refuse(at, 'this is no number of JSON')
+    // As for JSON: readers round it, each in its own way.
+    if (isScalar(node) && isRounded(node.value, node.source))
+      refuse(at, 'this is a whole number beyond ±9007199254740991, which readers round: put it in quotes')
     if (!isMap(node)) return
     const names = new Set<string>()
     for (const { key } of node.items) {
@@ -72,6 +75,9 @@ export function readYaml(bytes: Uint8Array): ReadYaml {
     document,
   }
 }
+
+const isRounded = (value: unknown, source = ''): boolean =>
+  typeof value === 'number' && !Number.isSafeInteger(value) && /^([-+]?\d+|0[xo].*)$/.test(source)
 
 const tooDeep = 'it is nested too deep: make it flatter'
 /** To YAML, two open braces are an object whose first name is an object. */

@@ -138,6 +138,11 @@ test.each([
   ['a bomb of aliases', `a: &a [x]\n${'bcdefgh'.split('').map((each, at) => `${each}: &${each} [${Array(9).fill(`*${'abcdefg'[at]}`).join(', ')}]`).join('\n')}\n`, 'leave the anchor'], // prettier-ignore
   ['a field twice', 'kind: rule\nname: a\nname: b\n', 'line 3, column 1: the field is there twice'],
   ['a tag', 'kind: !!js/function rule\n', 'line 1, column 7: Unresolved tag'],
+  [
+    'a large whole number',
+    'kind: rule\nname: a\nx: -12345678901234567890\n',
+    'line 3, column 4: this is a whole number beyond',
+  ],
   ['depth', `kind: ${'['.repeat(30_000)}`, 'too deep'],
   ['another kind', 'kind: rules\n', 'there is no kind "rules": `organization`, `rule`'],
   ['no kind', 'name: x\n', 'say in `kind` what it is'],
@@ -268,80 +273,6 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expect(ended).toEqual([null, name])
   },
 )
-
-describe('pull', () => {
-  const objects = (...data: readonly object[]) => {
-    standIn.answers['GET /organizations/org_1/objects'] = () => [200, { data: data.map((each) => ({ managed_by: null, ...each })), next_cursor: null }] // prettier-ignore
-  }
-  const mail = { kind: 'rule', name: 'mail', verdict: 'deny', status: 'active', labels: { any_of: ['pii'] } }
-
-  test('writes one object a file, below names that a stranger chose, and again nothing', async () => {
-    objects(
-      mail,
-      { kind: 'rule', name: '../../../etc/Mail', verdict: 'allow' },
-      { kind: 'rule', name: '文', verdict: 'allow' },
-      { kind: 'tool_policy', tool_name: 'mail_send', role: 'member', allowed: false, restrictions: {} },
-      { kind: 'workflow', slug: 'hello', name: 'Hello', protected: false, definition: { steps: [] } },
-      { kind: 'organization', approvals_enabled: true },
-    )
-    expect((await run('pull', folder)).stdout.split('\n').toSorted()).toEqual(
-      ['', 'countersign.yaml', 'policies/mail-send-member.yaml', 'rules/etc-mail.yaml', 'rules/mail.yaml', 'rules/object.yaml', 'workflows/hello.yaml'].map((path) => path && `written\t${path}`), // prettier-ignore
-    )
-    expect(read('rules/mail.yaml')).toBe(
-      'kind: rule\nname: mail\nverdict: deny\nlabels:\n  any_of:\n    - pii\n',
-    )
-    expect(read('policies/mail-send-member.yaml')).toContain('allowed: false')
-    const again = await run('pull', folder)
-    expect([again.stdout, again.stderr]).toEqual(['', 'the files are up to date\n'])
-  })
-
-  test('keeps comments, order and form of what stays, and says what is only in files', async () => {
-    put(
-      'a/mail.yaml',
-      '# Why: a case of last year.\nkind: rule\nverdict: allow # for now\nname: mail\ndescription: ""\nlabels: {any_of: [pii, old]} # two\ntools: [x]\n',
-    )
-    put('a/same.yaml', '# stays\nname:   same\nkind: rule\nverdict: allow\nstatus: active\n')
-    put('a/mine.yaml', 'kind: group\nname: mine\nmembers: []\n')
-    objects(mail, { kind: 'rule', name: 'same', verdict: 'allow', status: 'active' })
-    const { stdout, stderr } = await run('pull', folder)
-    expect(stdout).toBe('changed\ta/mail.yaml\n')
-    expect(stderr).toContain('a/mine.yaml: the organization has no such object')
-    expect(read('a/mail.yaml')).toBe(
-      '# Why: a case of last year.\nkind: rule\nverdict: deny # for now\nname: mail\ndescription: ""\nlabels: {any_of: [pii]} # two\n',
-    )
-    expect(read('a/same.yaml')).toBe('# stays\nname:   same\nkind: rule\nverdict: allow\nstatus: active\n')
-  })
-
-  test('a definition that stands alone stays one', async () => {
-    put(
-      'hello.yaml',
-      'name: Hello\nslug: hello\nsteps:\n  # first\n  - id: a\n    tool: memory_get\n    params: {key: k}\n',
-    )
-    const step = (key: string) => ({ id: 'a', tool: 'memory_get', params: { key } })
-    objects({
-      kind: 'workflow',
-      slug: 'hello',
-      name: 'Hello',
-      definition: { steps: [step('other'), step('b')] },
-    })
-    await run('pull', folder)
-    const text = read('hello.yaml')
-    expect(text).toContain(
-      'steps:\n  # first\n  - id: a\n    tool: memory_get\n    params: {key: other}\n  - id: a\n',
-    )
-    expect(text).not.toContain('kind')
-  })
-
-  test('writes through no link', async () => {
-    const outside = mkdtempSync(join(tmpdir(), 'outside-'))
-    symlinkSync(outside, join(folder, 'rules'))
-    objects(mail)
-    const { code, stderr } = await run('pull', folder)
-    expect([code, readdirSync(outside)]).toEqual([1, []])
-    expect(stderr).toContain('is a link to a folder')
-    rmSync(outside, { recursive: true })
-  })
-})
 
 describe('the connection', () => {
   const whoami = (env: Readonly<Record<string, string>>) =>

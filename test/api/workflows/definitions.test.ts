@@ -126,6 +126,12 @@ test.each<[string, string, number, string]>([
   ['a field twice', `name: a\nname: b\n`, 400, 'line 2, column 1'],
   ['a tabulator', `steps:\n\t- id: a\n`, 400, 'line 2'],
   ['two documents', `name: a\n---\nname: b\n`, 400, 'line'],
+  [
+    'a large whole number',
+    `name: a\nx: 9007199254740992\n`,
+    400,
+    'line 2, column 4: this is a whole number beyond',
+  ],
   ['no number of JSON', `name: a\nsteps: .nan\n`, 400, 'line 2, column 8'],
   ['a template without quotes', `name: a\nsteps:\n  - key: {{input.a}}\n`, 400, 'line 3, column 11: write a template in quotes'], // prettier-ignore
   ['a template with more behind it', `name: {{input.a}} b\n`, 400, 'write a template in quotes'],
