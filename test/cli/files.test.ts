@@ -1,133 +1,100 @@
 import { spawn } from 'node:child_process'
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { bin, cli } from './run-cli.ts'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import { newId } from '../../src/contract/ids.ts'
+import { addKey, addPerson } from '../api/fixtures.ts'
+import type { TestServer } from '../api/server.ts'
+import { useServer } from '../api/use-server.ts'
+import { bin, cli, hasTerminal, useFolder, type RunOptions } from './run-cli.ts'
 import { programEnv } from '../support/program-env.ts'
-import { startStandIn, type StandIn } from './stand-in.ts'
 
-/* `plan`, `apply`, `pull` and the errors of the connection, against a server that answers what a test says. */
+/* `plan`, `apply` and `validate`, against a real server. */
 
-let standIn: StandIn
-let url: string
-let folder: string
-
-beforeAll(async () => {
-  standIn = await startStandIn()
-  url = standIn.url
-  folder = mkdtempSync(join(tmpdir(), 'cli-files-'))
-})
-afterAll(async () => {
-  rmSync(folder, { recursive: true, force: true })
-  await standIn?.close()
-})
+let server: TestServer
+const { as, ours, keyOf, personOf } = useServer((started) => (server = started))
+const { folder, put } = useFolder()
+/** Each test has a rule of its own. */
+let name: string
 beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
-  standIn.begin()
+  name = `n${newId('rule').slice(5).toLowerCase()}`
 })
 
-const env = () => ({ COUNTERSIGN_URL: url, COUNTERSIGN_API_KEY: 'csk_live_secret', NO_COLOR: '1' })
-const run = (...args: readonly string[]) => cli(args, { env: env() })
-const put = (path: string, text: string): void => {
-  mkdirSync(dirname(join(folder, path)), { recursive: true })
-  writeFileSync(join(folder, path), text)
-}
-const read = (path: string): string => readFileSync(join(folder, path), 'utf8')
-const applied = (changes: readonly object[] = [], counts = {}) => ({
-  ...{ dry_run: true, plan: 'hash-1', created: 0, changed: 0, deleted: 0, unchanged: 0, more: 0 },
-  ...counts,
-  changes,
+const envOf = (key = keyOf('owner')) => ({
+  COUNTERSIGN_URL: server.base,
+  COUNTERSIGN_API_KEY: key,
+  NO_COLOR: '1',
 })
+const run = (...args: readonly string[]) => cli(args, { env: envOf() })
+/** Whatever is sent ends in an error of the connection. */
+const nowhere = (...args: readonly string[]) =>
+  cli(args, { env: { ...envOf(), COUNTERSIGN_URL: 'http://127.0.0.1:65531' } })
+const ruleOf = (verdict: string, more = '') =>
+  `kind: rule\nname: ${name}\nverdict: ${verdict}\ntools: [mcp__s__${name}]\n${more}`
 const aRule = 'kind: rule\nname: mail\nverdict: deny\n'
-const change = {
-  ...{ action: 'change', kind: 'rule', name: 'mail', id: 'rule_1', path: 'mail.yaml' },
-  lines: ['verdict: allow → deny'],
-  decided_otherwise: {
-    call: { tool: 'mail_send', params: { to: 'a@b.test' }, labels: ['pii'] },
-    before: 'allow',
-    after: 'deny',
-  },
+async function saved(): Promise<object | undefined> {
+  const { rows } = await server.context.pool.query(
+    `select body->>'verdict' as verdict, managed_by from rules where name = $1`,
+    [name],
+  )
+  return rows[0]
 }
-const refused = (status: number, code: string, message: string, details: object[] = []) =>
-  [status, { error: { code, message, details } }] as const
+const make = async (verdict: string): Promise<string> =>
+  (await ours('owner', 'POST', '/rules', { name, verdict, tools: [`mcp__s__${name}`] })).body.id
 
 describe('plan', () => {
-  test('sends each file with its path, shows the changes, and ends with 2; with 0 if nothing would change', async () => {
-    put('rules/mail.yaml', aRule)
-    put('flows/hello.yaml', 'name: hello\nslug: hello\n$schema: s\nsteps: []\n')
+  test('reads each file, shows the changes, and ends with 2; with 0 if nothing would change', async () => {
+    await make('allow')
+    put('rules/mail.yaml', ruleOf('deny'))
+    put(
+      'flows/hello.yaml',
+      `name: hello\nslug: ${name}\n$schema: s\nsteps:\n  - {id: a, tool: memory_get, params: {key: a}}\n`,
+    )
     put('countersign.yaml', 'approvals_enabled: true\n')
     put('.hidden/x.yaml', 'a: [')
     put('node_modules/x.yaml', 'a: [')
     put('notes.md', 'a: [')
-    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([change], { changed: 1 })]
-    const { code, stdout, stderr } = await run('plan', folder, '--repository', 'https://git.test/a')
+    const from = ['--repository', `https://git.test/${name}`]
+    const { code, stdout, stderr } = await run('plan', folder, ...from)
+    expect([code, stderr]).toEqual([2, 'plan: 1 to create, 2 to change, 0 to delete, 0 unchanged\n'])
     expect(stdout).toBe(
-      '~ rule mail (mail.yaml)\n    verdict: allow → deny\n    for example mail_send {"to":"a@b.test"}, labels pii: allow → deny\n',
+      `~ organization organization (countersign.yaml), not from these files until now
+    approvals_enabled: false → true
+~ rule ${name} (rules/mail.yaml), not from these files until now
+    verdict: allow → deny
+    for example mcp__s__${name} {}: allow → deny
++ workflow ${name} (flows/hello.yaml)
+`,
     )
-    expect([code, stderr]).toEqual([2, 'plan: 0 to create, 1 to change, 0 to delete, 0 unchanged\n'])
-    expect(standIn.sent.at(-1)?.body).toEqual({
-      objects: [
-        { kind: 'organization', approvals_enabled: true, path: 'countersign.yaml' },
-        {
-          kind: 'workflow',
-          name: 'hello',
-          slug: 'hello',
-          definition: { steps: [] },
-          path: 'flows/hello.yaml',
-        },
-        { kind: 'rule', name: 'mail', verdict: 'deny', path: 'rules/mail.yaml' },
-      ],
-      repository: 'https://git.test/a',
-      dry_run: true,
-    })
-    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([], { unchanged: 3 })]
-    expect((await run('plan', folder)).code).toBe(0)
+    expect((await run('apply', folder, '--yes', ...from)).code).toBe(0)
+    expect(await run('plan', folder, ...from)).toMatchObject({ code: 0, stdout: '' })
+    await ours('owner', 'POST', '/release', { objects: [{ kind: 'organization', name: 'organization' }] })
   })
 
   test('paths are from the root of the repository', async () => {
     mkdirSync(join(folder, '.git'))
-    put('config/rules/mail.yaml', aRule)
-    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied()]
-    await run('plan', join(folder, 'config'))
-    expect(standIn.sent.at(-1)?.body.objects[0].path).toBe('config/rules/mail.yaml')
+    put('config/rules/mail.yaml', ruleOf('deny'))
+    const { stdout } = await run('plan', join(folder, 'config'))
+    expect(stdout).toContain(`+ rule ${name} (config/rules/mail.yaml)\n`)
   })
 
   test('as Markdown, the names of a stranger’s branch are no markup and mention nobody', async () => {
-    put('mail.yaml', aRule)
-    const hostile = {
-      ...change,
-      name: '```\n@everyone <img src=x>',
-      lines: ['a\u001b[2Jb'],
-      decided_otherwise: null,
-    }
-    standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied([hostile], { changed: 1 })]
+    name = `\`\`\`@everyone <img src=x> ${name}`
+    const tools = `tools: [mcp__s__x]\n`
+    put('mail.yaml', `kind: rule\nname: "${name}"\nverdict: allow\n${tools}`)
     const { code, stdout } = await run('plan', folder, '--format', 'markdown')
     expect(code).toBe(2)
-    expect(stdout).toBe(
-      '### Countersign: 0 to create, 1 to change, 0 to delete, 0 unchanged\n\n````diff\n! rule ```\\n@everyone <img src=x> (mail.yaml)\n    a\\u001b[2Jb\n````\n\nPlan `hash-1`\n',
+    expect(stdout).toMatch(
+      new RegExp(`^### Countersign: 1 to create, 0 to change, 0 to delete, 0 unchanged\n\n\`{4}diff\n\\+ rule \`{3}@everyone <img src=x> \\w+ \\(mail.yaml\\)\n\`{4}\n\nPlan \`\\w{12}\`\n$`), // prettier-ignore
     )
   })
 
   test('mistakes that the server finds stand at their line', async () => {
-    put('rules/mail.yaml', 'kind: rule\nname: mail\n# why\nverdict: maybe\n')
-    const details = [{ path: 'rules/mail.yaml.verdict', message: 'must be `allow`' }]
-    standIn.answers['POST /organizations/org_1/apply'] = () =>
-      refused(422, 'validation_error', 'wrong', details)
+    put('rules/mail.yaml', `kind: rule\nname: ${name}\n# why\nverdict: maybe\ntools: [mail_send]\n`)
     const { code, stderr } = await run('plan', folder)
     expect([code, stderr]).toEqual([
       1,
-      'error: rules/mail.yaml: line 4, column 10: verdict: must be `allow`\n',
+      expect.stringContaining('error: rules/mail.yaml: line 4, column 10: verdict: '),
     ])
   })
 })
@@ -152,11 +119,10 @@ test.each([
 ])('a file with %s is an error with its place, and nothing is sent', async (_what, text, said) => {
   put('good.yaml', aRule)
   writeFileSync(join(folder, 'x.yaml'), text, said === null ? 'latin1' : 'utf8')
-  const { code, stderr } = await run('apply', folder, '--yes')
+  const { code, stderr } = await nowhere('apply', folder, '--yes')
   expect(code).toBe(1)
   expect(stderr).toContain(`x.yaml: ${said === null ? 'it is not UTF-8' : ''}`)
   if (said !== null) expect(stderr).toContain(said)
-  expect(standIn.sent).toEqual([])
 })
 
 test.each([
@@ -165,8 +131,8 @@ test.each([
 ])('a link that leads %s is refused', async (_where, link) => {
   put('good.yaml', aRule)
   link(join(folder, 'x.yaml'))
-  const { code, stderr } = await run('apply', folder, '--yes')
-  expect([code, standIn.sent]).toEqual([1, []])
+  const { code, stderr } = await nowhere('apply', folder, '--yes')
+  expect(code).toBe(1)
   expect(stderr).toContain('leads out of the folder')
 })
 
@@ -176,182 +142,95 @@ test.each(['x.yaml', 'rules'])(
     put('good.yaml', aRule)
     put('.shared/mail.yaml', aRule)
     symlinkSync(join(folder, '.shared'), join(folder, name))
-    const { code, stderr } = await run('apply', folder, '--yes')
-    expect([code, standIn.sent]).toEqual([1, []])
+    const { code, stderr } = await nowhere('apply', folder, '--yes')
+    expect(code).toBe(1)
     expect(stderr).toContain(`${name}\` is a link to a folder: put the folder itself there`)
   },
 )
 
 test.each(['plan', 'apply'])('%s of a folder without objects is an error', async (verb) => {
   put('notes.md', 'nothing')
-  const { code, stderr } = await run(verb, folder, '--repository', 'https://git.test/a')
-  expect([code, standIn.sent]).toEqual([1, []])
+  const { code, stderr } = await nowhere(verb, folder, '--repository', 'https://git.test/a')
+  expect(code).toBe(1)
   expect(stderr).toContain('has no file that ends in .yaml')
 })
 
 test('validate checks workflows alone by their route, and everything else by a plan', async () => {
-  put('hello.yaml', 'name: hello\nsteps: []\n')
-  standIn.answers['POST /workflows/validate'] = () => [200, { valid: true }]
+  put('hello.yaml', 'name: hello\nsteps:\n  - {id: a, tool: memory_get, params: {key: a}}\n')
   expect(await run('validate', folder)).toMatchObject({ code: 0, stdout: 'valid\t1 file\n' })
+  put('hello.yaml', `name: hello\nslug: ${name}\nsteps:\n  - {id: a, tool: memory_get, params: {key: a}}\n`)
   // A key that may only read plans instead.
-  standIn.answers['POST /workflows/validate'] = () => refused(403, 'missing_scope', 'no')
-  standIn.answers['POST /organizations/org_1/apply'] = () => [200, applied()]
-  expect((await run('validate', folder)).code).toBe(0)
-  put('rules/mail.yaml', 'kind: rule\nname: mail\nverdict: maybe\n')
-  const details = [{ path: 'rules/mail.yaml:verdict', message: 'must be `allow`' }]
-  standIn.answers['POST /organizations/org_1/apply'] = () => refused(422, 'validation_error', 'no', details)
-  const { code, stderr } = await run('validate', folder)
-  expect([code, stderr]).toEqual([1, 'error: rules/mail.yaml: line 3, column 10: verdict: must be `allow`\n'])
-  expect(standIn.sent.at(-1)?.body).toMatchObject({ dry_run: true })
+  const reading = await addKey(server.context, server.identities.organization_id, personOf('owner').userId, [
+    'workflows:read',
+    'rules:read',
+  ])
+  const validate = () => cli(['validate', folder], { env: envOf(reading.secret) })
+  expect(await validate()).toMatchObject({ code: 0, stdout: 'valid\t1 file\n' })
+  put('rules/mail.yaml', ruleOf('maybe'))
+  const { code, stderr } = await validate()
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining('error: rules/mail.yaml: line 3, column 10: verdict: '),
+  ])
 })
 
 describe('apply', () => {
-  beforeEach(() => put('mail.yaml', aRule))
+  beforeEach(() => put('mail.yaml', ruleOf('deny')))
 
-  test('does what the plan said, with its hash, and asks before', async () => {
-    standIn.answers['POST /organizations/org_1/apply'] = (body) => [200, { ...applied([change], { changed: 1 }), dry_run: body.dry_run === true }] // prettier-ignore
+  test('does what the plan said, and asks before', async () => {
     const unasked = await run('apply', folder)
-    expect([unasked.code, standIn.sent.filter(({ path }) => path.includes('apply')).length]).toEqual([1, 1])
+    expect([unasked.code, await saved()]).toEqual([1, undefined])
     expect(unasked.stderr).toContain('add `--yes` if you are sure')
-    const { code, stdout } = await run('apply', folder, '--yes', '--commit', 'abc', '--repository', 'r')
+    const { code, stdout } = await run('apply', folder, '--yes', '--commit', 'abc', '--repository', name)
     expect(code).toBe(0)
-    expect(stdout).toContain('applied\t0 created, 1 changed, 0 deleted, 0 unchanged\n')
-    const [last] = standIn.sent.splice(-1)
-    expect(last?.body).toEqual({
-      objects: [{ kind: 'rule', name: 'mail', verdict: 'deny', path: 'mail.yaml' }],
-      ...{ plan: 'hash-1', commit: 'abc', repository: 'r' },
-    })
-    expect(last?.headers['idempotency-key']).toMatch(/^[\w-]{36}$/)
-  })
-
-  test('says who must decide a looser change, and what else has changed meanwhile', async () => {
-    const later = (answer: readonly [number, unknown]) => (body: { dry_run?: boolean }) =>
-      body.dry_run === true ? ([200, applied([change], { changed: 1 })] as const) : answer
-    standIn.answers['POST /organizations/org_1/apply'] = later([
-      202,
-      { change: { id: 'apr_1', status: 'pending', why: ['`mail` allows more'] } },
-    ])
-    const held = await run('apply', folder, '--yes')
-    expect([held.code, held.stdout]).toEqual([2, expect.stringContaining(`waiting\tapr_1\t${url}/console/approvals/apr_1\n`)]) // prettier-ignore
-    expect(held.stderr).toContain('`mail` allows more')
-    standIn.answers['POST /organizations/org_1/apply'] = later(
-      refused(409, 'conflict', 'something has changed'),
-    )
-    expect(await run('apply', folder, '--yes')).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('error: something has changed'),
+    expect(stdout).toContain('applied\t1 created, 0 changed, 0 deleted, 0 unchanged\n')
+    expect(await saved()).toMatchObject({
+      verdict: 'deny',
+      managed_by: { repository: name, commit: 'abc', path: 'mail.yaml' },
     })
   })
-})
 
-test('apply goes on if nobody reads the plan, and its exit code says what became of it', async () => {
-  put('mail.yaml', aRule)
-  const lines = Array.from({ length: 2_000 }, () => 'x'.repeat(100))
-  standIn.answers['POST /organizations/org_1/apply'] = ({ dry_run: dry = false }) =>
-    dry ? [200, applied([{ ...change, lines }])] : refused(409, 'conflict', 'something has changed')
-  const script = `'${process.execPath}' '${bin}' apply '${folder}' --yes | head -1; exit \${PIPESTATUS[0]}`
-  const code = await new Promise((resolve) =>
-    spawn('bash', ['-c', script], { env: { ...programEnv(), ...env() } }).once('close', resolve),
-  )
-  expect([code, standIn.sent.filter(({ path }) => path.includes('apply')).length]).toEqual([1, 2])
-})
-
-test.each(['SIGINT', 'SIGTERM'] as const)(
-  '%s ends the command by this signal, and not with 0',
-  async (name) => {
-    standIn.answers['GET /me'] = () => {
-      child.kill(name)
-      return null
+  const inTerminal = hasTerminal ? test : test.skip
+  inTerminal('does nothing if something else would be done than the plan said', async () => {
+    let meanwhile: Promise<unknown> | null = null
+    const options: RunOptions = {
+      env: envOf(),
+      terminal: true,
+      onOutput(output, type) {
+        if (output.includes('[y/N]')) meanwhile ??= make('allow').then(() => type('y\n'))
+      },
     }
-    const child = spawn(process.execPath, [bin, 'whoami'], {
-      env: { ...programEnv(), ...env() },
-      stdio: ['ignore', 'ignore', 'ignore'],
-    })
-    const ended = await new Promise((resolve) =>
-      child.once('exit', (code, signal) => resolve([code, signal])),
-    )
-    expect(ended).toEqual([null, name])
-  },
-)
-
-describe('the connection', () => {
-  const whoami = (env: Readonly<Record<string, string>>) =>
-    cli(['whoami'], { env: { XDG_CONFIG_HOME: folder, ...env } })
-  const key = { COUNTERSIGN_API_KEY: 'csk_live_secret' }
-
-  test.each([
-    ['no login', {}, /you are not logged in: run `countersign login --server URL`/],
-    ['no address', key, /set COUNTERSIGN_URL too/],
-    [
-      'nobody there',
-      { ...key, COUNTERSIGN_URL: 'http://127.0.0.1:65531' },
-      /nothing answers at http:\/\/127\.0\.0\.1:65531/,
-    ],
-    [
-      'no such name',
-      { ...key, COUNTERSIGN_URL: 'https://nothing.invalid' },
-      /the name `nothing\.invalid` is not known/,
-    ],
-    [
-      'a key in the clear',
-      { ...key, COUNTERSIGN_URL: 'http://acme.example' },
-      /the key would travel in the clear/,
-    ],
-    ['no address at all', { ...key, COUNTERSIGN_URL: 'acme' }, /`acme` is no address of a server/],
-  ])('%s: says what to change', async (_what, env, said) => {
-    const { code, stdout, stderr } = await whoami(env)
-    expect([code, stdout]).toEqual([1, ''])
-    expect(stderr).toMatch(said)
-    expect(stderr).not.toContain('csk_live')
+    const { code, stdout } = await cli(['apply', folder], options)
+    expect([code, await saved()]).toEqual([1, { verdict: 'allow', managed_by: null }])
+    expect(stdout).toContain('error: something has changed since the plan was made')
   })
 
-  test.each([
-    ['another site', [200, '<html>'], /is it the address of a Countersign server\?/],
-    ['a key that was revoked', refused(401, 'unauthenticated', 'no'), /COUNTERSIGN_API_KEY is wrong, was revoked or has ended/], // prettier-ignore
-    [
-      'a scope too few',
-      refused(403, 'missing_scope', 'no'),
-      /make a key with this scope at http.*\/console\/keys/,
-    ],
-    ['an older server', refused(404, 'not_found', 'no route answers `GET /me`'), /the server is older than this command line/], // prettier-ignore
-    ['a second factor', refused(403, 'mfa_required', 'needed', [{ path: 'second_factor', message: 'https://acme.example/console/second-factor' }]), /acme\.example\/console\/second-factor/], // prettier-ignore
-    [
-      'text that a terminal obeys',
-      refused(409, 'conflict', 'a\u001b]0;b\u0007\u202e'),
-      /a\\u001b\]0;b\\u0007\\u202e/,
-    ],
-  ] as const)('%s: says what to do', async (_what, answer, said) => {
-    standIn.answers['GET /me'] = () => answer
-    const { code, stderr } = await whoami({ ...key, COUNTERSIGN_URL: url })
-    expect(code).toBe(1)
-    expect(stderr).toMatch(said)
+  test('goes on if nobody reads the plan, and its exit code says what became of it', async () => {
+    const count = 450
+    for (let at = 0; at < count; at += 1)
+      put(
+        `r/${at}.yaml`,
+        `kind: rule\nname: ${name}${'x'.repeat(150)}${at}\nverdict: deny\ntools: [mcp__s__x]\n`,
+      )
+    const script = `'${process.execPath}' '${bin}' apply '${folder}' --yes --repository ${name} | head -1; exit \${PIPESTATUS[0]}`
+    const ended = (text: string) =>
+      new Promise((resolve) =>
+        spawn('bash', ['-c', text], { env: { ...programEnv(), ...envOf() } }).once('close', resolve),
+      )
+    expect([await ended(script), await saved()]).toEqual([0, expect.objectContaining({ verdict: 'deny' })])
   })
 
-  test('a stored key goes to its own server alone, and only if nobody else can read it', async () => {
-    const path = join(folder, 'countersign', 'credentials.json')
-    put(
-      'countersign/credentials.json',
-      JSON.stringify({ server: url, api_key: 'csk_live_secret', key_id: 'key_1' }),
+  test('says who must decide a looser change', async () => {
+    await addPerson(server.context, server.identities.organization_id, 'owner')
+    expect((await run('apply', folder, '--yes')).code).toBe(0)
+    expect((await ours('owner', 'PATCH', '/governance', { loosening: 'second_person' })).status).toBe(200)
+    put('mail.yaml', ruleOf('allow'))
+    const held = await run('apply', folder, '--yes')
+    const [id] = /apr_\w{26}/.exec(held.stdout) ?? []
+    expect([held.code, held.stdout]).toEqual([2, expect.stringContaining(`waiting\t${id}\t${server.base}/console/approvals/${id}\n`)]) // prettier-ignore
+    expect(held.stderr).toContain(
+      `it waits for a second person, because:\n  no other active rule surely denies all calls that \`${name}\``,
     )
-    chmodSync(path, 0o644)
-    expect((await whoami({})).stderr).toContain('chmod 600')
-    chmodSync(path, 0o600)
-    expect((await whoami({ COUNTERSIGN_URL: 'https://elsewhere.example' })).stderr).toContain(
-      'you are logged in at',
-    )
-    expect(standIn.sent).toEqual([])
-    standIn.answers['GET /me'] = () => [
-      200,
-      { organization_id: 'org_1', organizations: [], user: { email: 'a@b.test' } },
-    ]
-    expect((await whoami({})).stdout).toBe(`a@b.test\t\t\torg_1\t${url}\n`)
-    expect(standIn.sent[0]?.headers['authorization']).toBe('Bearer csk_live_secret')
-  })
-
-  test('a redirect is not followed, because it could lead the key elsewhere', async () => {
-    standIn.answers['GET /me'] = () => [302, '']
-    expect((await whoami({ ...key, COUNTERSIGN_URL: url })).stderr).toContain(
-      'name that address as the server',
-    )
+    expect((await as('owner', 'POST', `/approvals/${id}/withdraw`)).status).toBe(200)
   })
 })

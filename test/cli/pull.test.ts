@@ -1,42 +1,21 @@
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { join } from 'node:path'
+import { beforeAll, expect, test } from '@jest/globals'
 import type { TestServer } from '../api/server.ts'
 import { useServer } from '../api/use-server.ts'
-import { cli } from './run-cli.ts'
+import { cli, useFolder } from './run-cli.ts'
 
 /* `pull` from a real server. What it writes says what the organization has, so a plan of it changes nothing. */
 
 let server: TestServer
 const { as, ours, keyOf } = useServer((started) => (server = started))
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'cli-pull-'))
-})
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
-beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder)
-})
+const { folder, put, read } = useFolder()
 
 const run = (...args: readonly string[]) =>
   cli(args, {
     env: { COUNTERSIGN_URL: server.base, COUNTERSIGN_API_KEY: keyOf('owner'), NO_COLOR: '1' },
   })
-const put = (path: string, text: string): void => {
-  mkdirSync(dirname(join(folder, path)), { recursive: true })
-  writeFileSync(join(folder, path), text)
-}
-const read = (path: string): string => readFileSync(join(folder, path), 'utf8')
 const make = async (path: string, body: object): Promise<void> => {
   const made =
     path === '/workflows' ? await as('owner', 'POST', path, body) : await ours('owner', 'POST', path, body)

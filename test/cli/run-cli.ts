@@ -1,5 +1,9 @@
 import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { afterAll, beforeEach } from '@jest/globals'
 import { programEnv } from '../support/program-env.ts'
 
 /* Runs the real command `countersign`. */
@@ -48,3 +52,21 @@ export function cli(args: readonly string[], options: RunOptions = {}): Promise<
 
 /** Where `script` makes a terminal. */
 export const hasTerminal = process.platform === 'linux'
+
+/** A folder that is empty before each test. */
+export function useFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'cli-'))
+  beforeEach(() => {
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder)
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  return {
+    folder,
+    put(path: string, text: string): void {
+      mkdirSync(dirname(join(folder, path)), { recursive: true })
+      writeFileSync(join(folder, path), text)
+    },
+    read: (path: string): string => readFileSync(join(folder, path), 'utf8'),
+  }
+}
