@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
 import {
+  freezePath,
   groupsPath,
   homePath,
   inboxPath,
@@ -76,6 +77,7 @@ const places: readonly Place[] = [
   [triggersPath, 'Triggers', 'member', 'Workflows'],
   [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
   [rulesPath, 'All rules', 'member', 'Rules'],
+  [freezePath, 'Freeze', 'viewer', 'Rules'],
   [peoplePath, 'People', 'owner', 'Organization'],
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],

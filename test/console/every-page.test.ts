@@ -40,6 +40,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/account': [200, 200, 200, 200],
   '/console/approvals': [200, 200, 200, 200],
   '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/freeze': [200, 200, 200, 200],
   '/console/groups': [403, 403, 200, 200],
   '/console/groups/:id': [403, 403, 200, 200],
   '/console/keys': [200, 200, 200, 200],

@@ -8,7 +8,7 @@ import { called, id, managedBy, time, named, listOf, listQueryOfPath } from '../
 import { pageWith, story } from '../schemas/example.ts'
 import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
-import { setFreeze } from '../../governance/rules/freeze.ts'
+import { mostCounted, readFreeze, setFreeze } from '../../governance/rules/freeze.ts'
 import { errorAt } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { mostToolGlobs } from '../../policy/external-tools.ts'
@@ -217,7 +217,35 @@ const change = (verb: 'freeze' | 'unfreeze') =>
     },
   })
 
-export const freezeRoutes = [change('freeze'), change('unfreeze')]
+const freezeView = named('Freeze', {
+  frozen: z.boolean(),
+  reason: z.string().nullable().describe('null if it is not frozen'),
+  changed: z
+    .strictObject({
+      at: time,
+      by: z.string().nullable().describe('the mail address; null if the account was deleted'),
+      reason: z.string(),
+    })
+    .nullable()
+    .describe('the newest freeze, or the end of one; null if there was none'),
+  waiting: z
+    .strictObject({ approvals: count, trigger_starts: count, rerun_starts: count })
+    .describe(
+      `what waits now: approvals, and up to ${mostCounted.toLocaleString('en')} runs of triggers and of requests to run many again, which do not start while it is frozen`,
+    ),
+})
+
+export const freezeRoutes = [
+  route({
+    key: 'GET /organizations/{id}/freeze',
+    needs: { scope: null, role: 'viewer', subject: 'organization' },
+    summary: 'Whether everything is stopped, since when, by whom and why',
+    responses: { 200: freezeView },
+    handle: async ({ context, caller }) => ok(await readFreeze(context.db, caller.organizationId)),
+  }),
+  change('freeze'),
+  change('unfreeze'),
+]
 
 export const governanceRoutes = [
   route({

@@ -19,6 +19,7 @@ const { route } = tagged('Identity')
 
 const myOrganization = organization
   .extend({
+    frozen: z.string().nullable().describe('why every call is denied there now; null if it is not frozen'),
     groups: z.array(z.string()).describe('the names of your groups there'),
     deputy_for: z
       .array(
@@ -145,6 +146,7 @@ export const meRoutes = (all: () => readonly Route[]) => [
               personal: false,
               plan: 'enterprise',
               role: 'admin',
+              frozen: null,
               groups: [],
               deputy_for: [],
               slack_account: null,
@@ -165,7 +167,8 @@ export const meRoutes = (all: () => readonly Route[]) => [
       const memberships = await context.db
         .selectFrom('memberships as m')
         .innerJoin('organizations as o', 'o.id', 'm.organization_id')
-        .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
+        .innerJoin('chain_head as h', 'h.organization_id', 'o.id')
+        .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'h.frozen', 'm.slack_account'])
         .select(
           sql<string[]>`array(select g.name from group_members i join groups g on g.id = i.group_id
             where i.organization_id = m.organization_id and i.user_id = m.user_id order by g.name)`.as(

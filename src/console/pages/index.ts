@@ -1,4 +1,5 @@
 import {
+  freezePath,
   homePath,
   providerPath,
   rerunPath,
@@ -14,6 +15,7 @@ import {
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
+import { changeFreeze, freezePage } from './freeze.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
@@ -62,6 +64,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  {
+    path: freezePath,
+    get: (visit) => freezePage(visit),
+    post: (visit, form) => changeFreeze(visit, form),
   },
   {
     path: '/console/groups',

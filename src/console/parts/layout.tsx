@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { accountPath, homePath } from '../../contract/pages.ts'
+import { accountPath, freezePath, homePath } from '../../contract/pages.ts'
 import { areas, placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
 import { Icon } from './state.tsx'
@@ -33,6 +33,7 @@ export function document(page: Page, frame: Frame): string {
           Skip to the content
         </a>
         <Header frame={frame} />
+        <FrozenBanner reason={person?.organization?.frozen ?? null} place={frame.place} />
         {person === null ? null : <Navigation person={person} place={frame.place} />}
         <main id="main" tabindex={-1}>
           <ReadersZone.Provider value={zone ?? 'UTC'}>{page.main}</ReadersZone.Provider>
@@ -73,6 +74,19 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
         </>
       )}
     </header>
+  )
+}
+
+/** Above every page but the one that says more. */
+function FrozenBanner({ reason, place }: { reason: string | null; place: string }) {
+  if (reason === null || place.startsWith(freezePath)) return null
+  return (
+    <aside class="frozen" aria-label="Freeze">
+      <p>
+        <strong>Everything is frozen: every call is denied until an owner unfreezes.</strong>{' '}
+        <Words text={reason} most={200} /> <a href={freezePath}>What waits, and who can end it</a>
+      </p>
+    </aside>
   )
 }
 

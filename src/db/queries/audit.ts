@@ -167,3 +167,30 @@ export const namesOf = (
     union all select from memberships where organization_id = ${organizationId} and user_id = u.id)
   union all
   select id, name from workflows where id = any(${ids}::text[]) and organization_id = ${organizationId}`
+
+/** The newest freeze of the organization, or the end of one. One entry of each type is read from the index by type. */
+export const newestFreeze = (
+  organizationId: string,
+): RawBuilder<{ readonly at: string; readonly by: string | null; readonly reason: string }> => {
+  const newest = (type: string) => sql`
+    (select seq, timestamp, user_id, metadata from audit_events
+     where organization_id = ${organizationId} and event_type = ${type} order by seq desc limit 1)`
+  return sql`
+    select e.timestamp as at, u.email as by, e.metadata ->> 'reason' as reason
+    from (${newest('organization.frozen')} union all ${newest('organization.unfrozen')}) e
+    left join users u on u.id = e.user_id
+    order by e.seq desc limit 1`
+}
+
+/** Starts of runs that wait, up to `most` of each kind. */
+export const waitsForThaw = (
+  organizationId: string,
+  most: number,
+): RawBuilder<{ readonly trigger_starts: number; readonly rerun_starts: number }> => sql`
+  select
+    (select count(*)::int from (
+      select from triggers t join trigger_firings f on f.trigger_id = t.id
+      where t.organization_id = ${organizationId} and f.state = 'waiting' limit ${most}) s) as trigger_starts,
+    (select count(*)::int from (
+      select from reruns r join rerun_items i on i.rerun_id = r.id
+      where r.organization_id = ${organizationId} and r.ended_at is null and i.state = 'waiting' limit ${most}) s) as rerun_starts`

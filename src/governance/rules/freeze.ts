@@ -1,3 +1,5 @@
+import { newestFreeze, waitsForThaw } from '../../db/queries/audit.ts'
+import type { Db } from '../../db/schema/index.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
@@ -37,3 +39,42 @@ export async function setFreeze(
     return keepMade(once, tx, { frozen, reason: frozen ? reason : null })
   })
 }
+
+export interface FreezeView extends Freeze {
+  readonly changed: {
+    readonly at: string
+    /** null if the account was deleted. */
+    readonly by: string | null
+    readonly reason: string
+  } | null
+  readonly waiting: {
+    readonly approvals: number
+    readonly trigger_starts: number
+    readonly rerun_starts: number
+  }
+}
+
+/** With who froze it last, or ended the freeze, and what waits now. */
+export async function readFreeze(db: Db, organizationId: string): Promise<FreezeView> {
+  const [head, { rows: changes }, { rows: waiting }] = await Promise.all([
+    db
+      .selectFrom('chain_head')
+      .select(['frozen', 'pending_approvals'])
+      .where('organization_id', '=', organizationId)
+      .executeTakeFirstOrThrow(),
+    newestFreeze(organizationId).execute(db),
+    waitsForThaw(organizationId, mostCounted).execute(db),
+  ])
+  return {
+    frozen: head.frozen !== null,
+    reason: head.frozen,
+    changed: changes[0] ?? null,
+    waiting: {
+      approvals: Number(head.pending_approvals),
+      ...(waiting[0] ?? { trigger_starts: 0, rerun_starts: 0 }),
+    },
+  }
+}
+
+/** Of each kind. */
+export const mostCounted = 1_000

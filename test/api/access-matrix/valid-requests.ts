@@ -204,6 +204,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     return { body: { name: aGroupName() } }
   }),
   'GET /organizations/{id}/groups': of(200),
+  'GET /organizations/{id}/freeze': of(200),
   'GET /organizations/{id}/groups/{group}': aGroup(200),
   'PATCH /organizations/{id}/groups/{group}': aGroup(200, { description: 'd' }),
   'DELETE /organizations/{id}/groups/{group}': aGroup(204),

@@ -149,6 +149,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'DELETE /organizations/{id}/invitations/{invitation}': 'nothing',
   'POST /organizations/{id}/groups': 'sent',
   'GET /organizations/{id}/groups': 'nothing',
+  'GET /organizations/{id}/freeze': 'nothing',
   'GET /organizations/{id}/groups/{group}': 'nothing',
   'PATCH /organizations/{id}/groups/{group}': 'sent',
   'DELETE /organizations/{id}/groups/{group}': 'nothing',
