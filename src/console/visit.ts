@@ -9,6 +9,7 @@ import {
   providerPath,
   rerunsPath,
   rulesPath,
+  settingsPath,
   triggersPath,
   workflowsPath,
 } from '../contract/pages.ts'
@@ -81,6 +82,7 @@ const places: readonly Place[] = [
   [peoplePath, 'People', 'owner', 'Organization'],
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],
+  [settingsPath, 'Settings and limits', 'viewer', 'Organization'],
   [providerPath, 'Company sign-in', 'owner', 'Organization'],
 ]
 

@@ -30,6 +30,8 @@ export const rulesPath = '/console/rules'
 export const tryPath = '/console/rules/try'
 export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
+/** What holds in the organization, and its limits. */
+export const settingsPath = '/console/settings'
 /** Whether every call is denied. Owners stop everything here, and let it go on. */
 export const freezePath = '/console/freeze'
 /** The provider with which people sign in, for owners. */

@@ -41,6 +41,8 @@ const shape = <T extends z.ZodType>(field: T) =>
   Object.fromEntries(limitNames.map((name) => [name, field])) as Record<LimitName, T>
 
 export const limitsSchema = z.strictObject(shape(z.int().min(1)))
+export const usageSchema = z.strictObject(shape(z.number().min(0)))
+export type Usage = z.infer<typeof usageSchema>
 /** A limit without an override is absent. */
 export const overridesSchema = z.strictObject(shape(z.int().min(1).optional()))
 /** null removes an override, and an absent limit stays as it is. `refuseOverCeiling` checks the maximum. */

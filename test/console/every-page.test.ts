@@ -63,6 +63,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/runs/:id/steps/:step/happened': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
+  '/console/settings': [403, 403, 200, 200],
   '/console/triggers': [403, 200, 200, 200],
   '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
   '/console/terminal': [200, 200, 200, 200],

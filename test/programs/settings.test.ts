@@ -405,7 +405,7 @@ test('`npm run set-plan` moves an organization of the running stack to another p
       })
     await setPlan('free')
     expect(readFileSync(join(dataDir, 'logs', 'tool.log'), 'utf8')).toContain('"msg":"quota updated"')
-    expect(await readQuota(running.context.db, identities.organization_id)).toMatchObject({ plan: 'free' })
+    expect(await readQuota(running.context, identities.organization_id)).toMatchObject({ plan: 'free' })
   } finally {
     await running.close()
   }

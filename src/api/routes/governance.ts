@@ -6,7 +6,13 @@ import { ok, tagged } from '../route.ts'
 import { readApprovalsReport, readReport, periods } from '../../governance/reports/report.ts'
 import { called, id, managedBy, time, named, listOf, listQueryOfPath } from '../schemas/common.ts'
 import { pageWith, story } from '../schemas/example.ts'
-import { limitsSchema, overridesSchema, plans, limitChanges } from '../../contract/plan-limits.ts'
+import {
+  limitsSchema,
+  overridesSchema,
+  plans,
+  limitChanges,
+  usageSchema,
+} from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { mostCounted, readFreeze, setFreeze } from '../../governance/rules/freeze.ts'
 import { errorAt } from '../../governance/errors.ts'
@@ -187,15 +193,15 @@ const quota = named('Quota', {
   limits: limitsSchema.describe('limits of the plan'),
   overrides: overridesSchema.describe('limits that an owner has set instead'),
   effective: limitsSchema.describe('what holds'),
-  usage: z
-    .strictObject({
-      storage_mb: z.number(),
-      pending_approvals: z.int(),
-      rules: z.int(),
-      memory_mb: z.number(),
-    })
+  usage: usageSchema
     .optional()
-    .describe('present usage of limits on stored things; only in the answer to GET'),
+    .describe(
+      'present use of each limit; of requests with what processes have taken in advance. Only in the answer to GET',
+    ),
+  overrides_by: z
+    .enum(['owner', 'operator'])
+    .optional()
+    .describe('who may override; only in the answer to GET'),
 })
 
 const frozen = z.strictObject({ frozen: z.boolean(), reason: z.string().nullable() })
@@ -291,7 +297,7 @@ export const governanceRoutes = [
     needs: { scope: 'quota:read', role: 'admin', subject: 'organization' },
     summary: 'The plan, its limits, the overrides and the effective limits',
     responses: { 200: quota },
-    handle: async ({ context, caller }) => ok(await readQuota(context.db, caller.organizationId)),
+    handle: async ({ context, caller }) => ok(await readQuota(context, caller.organizationId)),
   }),
   route({
     key: 'PATCH /organizations/{id}/quota',

@@ -5,6 +5,7 @@ import {
   rerunPath,
   rerunsPath,
   rulesPath,
+  settingsPath,
   startPath,
   terminalPath,
   triggerPath,
@@ -33,6 +34,7 @@ import { changeRerun, createRerun, rerunPage, rerunsPage } from './reruns.tsx'
 import { runsPage } from './runs.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
+import { changeSettings, settingsPage } from './settings.tsx'
 import { startPage, startRun } from './start.tsx'
 import { decideTerminal, terminalPage } from './terminal.tsx'
 import { changeTrigger, triggerPage } from './trigger.tsx'
@@ -164,6 +166,11 @@ export const pages: readonly PageRoute[] = [
     path: `${workflowsPath}/:id`,
     get: ({ params }) =>
       Promise.resolve({ redirect: startPath.replace(':id', encodeURIComponent(params['id'] ?? '')) }),
+  },
+  {
+    path: settingsPath,
+    get: (visit) => settingsPage(visit),
+    post: (visit, form) => changeSettings(visit, form),
   },
   {
     path: startPath,

@@ -26,6 +26,28 @@ export const countRuns = (given: {
     (select count(*)::int from runs where organization_id = ${given.organizationId} and slot = 'taken') as taken,
     (select count(*)::int from runs where organization_id = ${given.organizationId} and slot in ('queued', 'waits')) as waiting`
 
+export type RequestCounts = Readonly<
+  Record<
+    'workflow_runs_per_hour' | 'requests_per_minute' | 'requests_per_day' | 'authorize_per_minute',
+    number
+  >
+>
+
+/** Up to `mostRuns` runs of the last hour, and the requests that processes have taken from the present windows. */
+export const countRequests = (organizationId: string, mostRuns: number): RawBuilder<RequestCounts> => {
+  const taken = (bucket: string, unit: 'minute' | 'day') => sql`coalesce((
+    select taken from request_windows where organization_id = ${organizationId} and bucket = ${bucket}
+      and started_at = date_trunc(${unit}, clock_timestamp(), 'UTC')), 0)::float8`
+  return sql`
+  select
+    (select count(*)::int from (
+      select from runs where organization_id = ${organizationId} and created_at > clock_timestamp() - interval '1 hour'
+      limit ${mostRuns}) r) as workflow_runs_per_hour,
+    ${taken('requests_per_minute', 'minute')} as requests_per_minute,
+    ${taken('requests_per_day', 'day')} as requests_per_day,
+    ${taken('authorize_per_minute', 'minute')} as authorize_per_minute`
+}
+
 interface Leased {
   readonly startedAt: string
   readonly granted: number

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { countRequests, countRuns, type Counted, type RequestCounts } from '../../db/queries/limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Json } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
@@ -17,9 +18,11 @@ import {
   type Limits,
   type Overrides,
   type LimitChanges,
+  type Usage,
 } from '../../contract/plan-limits.ts'
+import type { Configured } from '../context.ts'
 import { grantSlots } from './slots.ts'
-import { readUsage, type StorageUsage } from './storage-counters.ts'
+import { readUsage } from './storage-counters.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
 export interface QuotaView {
@@ -28,7 +31,8 @@ export interface QuotaView {
   readonly overrides: Overrides
   readonly effective: Limits
   /** Only in the answer to a request that reads the quota. */
-  readonly usage?: StorageUsage
+  readonly usage?: Usage
+  readonly overrides_by?: 'owner' | 'operator'
 }
 
 const quotaView = (plan: Plan, stored: object): QuotaView => ({
@@ -39,14 +43,36 @@ const quotaView = (plan: Plan, stored: object): QuotaView => ({
 })
 
 /** Throws `not_found`. */
-export async function readQuota(db: Db, organizationId: string): Promise<QuotaView> {
+export async function readQuota({ db, config }: Configured, organizationId: string): Promise<QuotaView> {
   const row = await db
     .selectFrom('organizations')
     .select(['plan', 'quota_overrides'])
     .where('id', '=', organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('organization', organizationId)
-  return { ...quotaView(row.plan, row.quota_overrides), usage: await readUsage(db, organizationId) }
+  const view = quotaView(row.plan, row.quota_overrides)
+  return {
+    ...view,
+    usage: await usageOf(db, organizationId, view.effective.workflow_runs_per_hour),
+    overrides_by: config.quotaOverrides,
+  }
+}
+
+async function usageOf(db: Db, organizationId: string, mostRuns: number): Promise<Usage> {
+  const [stored, requests, runs] = await Promise.all([
+    readUsage(db, organizationId),
+    countRequests(organizationId, mostRuns).execute(db),
+    countRuns({ organizationId, now: new Date(), nthNewest: 0 }).execute(db),
+  ])
+  const [counted] = requests.rows as [RequestCounts]
+  const [{ taken, waiting, spent }] = runs.rows as [Counted]
+  return {
+    ...stored,
+    ...counted,
+    concurrent_executions: taken,
+    queued_executions: waiting,
+    monthly_spend: spent,
+  }
 }
 
 /**

@@ -394,6 +394,7 @@ describe('a process that ends between commit and answer', () => {
       expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([
         {
           ...answer.body,
+          frozen: null,
           groups: [],
           deputy_for: [],
           slack_account: null,

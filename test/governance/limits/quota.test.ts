@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { planLimits } from '../../../src/contract/plan-limits.ts'
+import { limitNames, planLimits } from '../../../src/contract/plan-limits.ts'
 import { setPlan } from '../../../src/governance/limits/quota.ts'
 import { auditOf } from '../support.ts'
 import { startTestServer, type TestServer } from '../../api/server.ts'
@@ -52,7 +52,13 @@ describe('the quota of an organization', () => {
       limits: planLimits.enterprise,
       overrides: {},
       effective: planLimits.enterprise,
-      usage: { storage_mb: expect.any(Number), pending_approvals: 0, rules: 0, memory_mb: 0 },
+      usage: {
+        ...Object.fromEntries(limitNames.map((name) => [name, 0])),
+        storage_mb: expect.any(Number),
+        requests_per_minute: expect.any(Number),
+        requests_per_day: expect.any(Number),
+      },
+      overrides_by: 'owner',
     })
     await patch({ concurrent_executions: 7 })
     const { status, body } = await patch({ memory_mb: 1 })
