@@ -82,7 +82,7 @@ const places: readonly Place[] = [
   [peoplePath, 'People', 'owner', 'Organization'],
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],
-  [settingsPath, 'Settings and limits', 'viewer', 'Organization'],
+  [settingsPath, 'Settings and limits', 'admin', 'Organization'],
   [providerPath, 'Company sign-in', 'owner', 'Organization'],
 ]
 
