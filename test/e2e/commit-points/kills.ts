@@ -27,7 +27,13 @@ export class Kills {
 
   async open(): Promise<void> {
     this.home = await crashHome()
+    for (const who of ['owner', 'admin', 'approver'] as const) await this.preferMails(who, false)
     this.#workflowId = await govern(this.home, { settings: { approval_required_from: 'high' } })
+  }
+
+  /** Whether this person gets a mail at once about what waits for them. */
+  preferMails(who: 'owner' | 'admin' | 'approver', mail: boolean): Promise<unknown> {
+    return this.home[who].good('PUT', '/me/notifications', { mail, delay_seconds: 0 })
   }
 
   /** Without the handler, a failed recovery would end the whole test process before a test awaits it. */
