@@ -1,5 +1,6 @@
 import { turnApprovalsOn } from '../../src/demo/prepare.ts'
 import { show } from '../../src/demo/show.ts'
+import { correction } from './correction.ts'
 import { customerMailing } from './customer-mailing.ts'
 import { documentReview } from './document-review.ts'
 import { expense, holidayRequest, refund } from './forms.ts'
@@ -30,6 +31,7 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['expense', expense],
   ['holiday-request', holidayRequest],
   ['refund', refund],
+  ['report-announcement', correction],
   ['slash-command', slashCommand],
   // These connect Resend. From then on, all mails of the samples go there, so they run last.
   ['welcome-sequence', welcomeSequence],
