@@ -349,7 +349,7 @@ export interface RerunItemsTable {
   organization_id: string
   position: number
   run_id: string
-  /** Of its workflow, as of the request. */
+  /** The version of its workflow, as of the request. */
   version: number
   state: 'waiting' | 'started' | 'refused' | 'cancelled'
   new_run_id: string | null

@@ -1,7 +1,11 @@
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { authenticate } from '../../../src/governance/access/identity.ts'
 import { authorize } from '../../../src/calls/agents/ask.ts'
-import { backtestRules, mostDecisions, type BacktestRequest } from '../../../src/governance/backtests/backtest.ts'
+import {
+  backtestRules,
+  mostDecisions,
+  type BacktestRequest,
+} from '../../../src/governance/backtests/backtest.ts'
 import { reviseCall } from '../../../src/calls/runs/revise.ts'
 import { ruleInput } from '../../../src/governance/rules/rule-kinds.ts'
 import { asAdmin } from '../../support/postgres.ts'

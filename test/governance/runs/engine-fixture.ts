@@ -350,7 +350,7 @@ async function basisOf(context: Context, op: ResolvedCall): Promise<Basis> {
     .where('e.step_id', '=', op.key.stepId)
     .where('e.item_index', '=', op.key.itemIndex)
     .executeTakeFirstOrThrow()
-  // Of a call that nobody has edited.
+  // Nobody has edited the call.
   return { policyVersion: row.policy_version, role: row.role, typists: {} }
 }
 
