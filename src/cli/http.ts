@@ -17,8 +17,6 @@ export interface Api {
   readonly keyId: string | null
   /** Throws a `Refusal` for every answer but a success. */
   call<Key extends RouteKey>(key: Key, asked?: Asked<Key>): Promise<AnswerOf<Key>>
-  /** The same for a route that the types do not know. */
-  send<T>(method: 'GET' | 'POST', path: string, body?: unknown): Promise<T>
   /** One file as a form. */
   upload(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<AnswerOf<'POST /files'>>
   /** The body of a stream, until the server or `signal` ends it. */
@@ -57,7 +55,6 @@ export function createApi({ server, key, keyId }: Access): Api {
       const path = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(given[name] ?? ''))
       return (await send(method, `${path}${queryText(query)}`, body)) as AnswerOf<Key>
     },
-    send: async <T>(method: string, path: string, body?: unknown) => (await send(method, path, body)) as T,
     async upload(name, bytes) {
       const form = new FormData()
       form.set('file', new File([bytes], name))

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, type Command } from 'commander'
+import type { AnswerOf, BodyOf } from '../api/routes/index.ts'
 import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
 import { placed, someObjects, type ObjectFile } from './files.ts'
@@ -30,29 +31,9 @@ function formatOf(text: string): 'text' | 'markdown' {
   throw new InvalidArgumentError('Write `text` or `markdown`.')
 }
 
-interface Change {
-  readonly action: 'create' | 'change' | 'delete' | 'adopt'
-  readonly kind: string
-  readonly name: string
-  readonly path: string | null
-  readonly lines: readonly string[]
-  readonly decided_otherwise: {
-    readonly call: { readonly tool: string; readonly params: object; readonly labels: readonly string[] }
-    readonly before: string
-    readonly after: string
-    readonly terms?: { readonly before: string | null; readonly after: string | null }
-  } | null
-}
-
-interface Applied {
-  readonly plan: string
-  readonly created: number
-  readonly changed: number
-  readonly deleted: number
-  readonly unchanged: number
-  readonly changes: readonly Change[]
-  readonly more?: number
-}
+const route = 'POST /organizations/{id}/apply'
+type Applied = AnswerOf<typeof route>
+type Change = Applied['changes'][number]
 
 /** A looser change that waits for a second person. */
 interface Held {
@@ -65,18 +46,21 @@ interface Source {
 }
 
 /** Throws with the line of each mistake. */
-export async function sendObjects<T>(api: Api, files: readonly ObjectFile[], more: object): Promise<T> {
+export async function sendObjects(
+  api: Api,
+  files: readonly ObjectFile[],
+  more: Omit<BodyOf<typeof route>, 'objects'>,
+): Promise<Applied> {
   const objects = files.map(({ object, path }) => ({ ...object, path }))
   try {
-    const id = await organizationOf(api)
-    return await api.send<T>('POST', `/organizations/${id}/apply`, { objects, ...more })
+    return await api.call(route, { params: { id: await organizationOf(api) }, body: { objects, ...more } })
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'validation_error') throw error
     throw new Failure(placed(error.details, files))
   }
 }
 
-const sourceOf = ({ repository, commit }: Source): object => ({
+const sourceOf = ({ repository, commit }: Source): Source => ({
   ...(repository === undefined ? {} : { repository }),
   ...(commit === undefined ? {} : { commit }),
 })
@@ -85,7 +69,7 @@ async function plan(
   folder: string,
   options: Shared & Source & { format: 'text' | 'markdown' },
 ): Promise<void> {
-  const planned = await sendObjects<Applied>(apiOf(), someObjects(folder), {
+  const planned = await sendObjects(apiOf(), someObjects(folder), {
     ...sourceOf(options),
     dry_run: true,
   })
@@ -98,11 +82,11 @@ async function plan(
 async function apply(folder: string, options: Shared & Source & { yes?: true }): Promise<void> {
   const [api, files] = [apiOf(), someObjects(folder)]
   const source = sourceOf(options)
-  const planned = await sendObjects<Applied>(api, files, { ...source, dry_run: true })
+  const planned = await sendObjects(api, files, { ...source, dry_run: true })
   if (!isChange(planned)) return options.json === true ? writeJson(planned) : show(planned)
   if (options.json !== true) show(planned)
   if (options.yes !== true && !(await confirm('Do exactly this?'))) throw new Failure('nothing was changed')
-  const done = await sendObjects<Applied | Held>(api, files, { ...source, plan: planned.plan })
+  const done = (await sendObjects(api, files, { ...source, plan: planned.plan })) as Applied | Held
   if ('change' in done) process.exitCode = 2
   if (options.json === true) return writeJson(done)
   if ('change' in done) {
@@ -113,7 +97,7 @@ async function apply(folder: string, options: Shared & Source & { yes?: true }):
   writeLine('applied', totals(done))
 }
 
-const isChange = ({ changes, more = 0 }: Applied): boolean => changes.length + more > 0
+const isChange = ({ changes, more }: Applied): boolean => changes.length + more > 0
 
 const totals = ({ created, changed, deleted, unchanged }: Applied): string =>
   `${created} created, ${changed} changed, ${deleted} deleted, ${unchanged} unchanged`
@@ -130,7 +114,7 @@ function show(applied: Applied): void {
     write(first, tones[change.action])
     for (const line of lines) write(line)
   }
-  if ((applied.more ?? 0) > 0) write(`and ${applied.more} more`)
+  if (applied.more > 0) write(`and ${applied.more} more`)
   say(
     isChange(applied) ? `plan: ${planned(applied)}` : `nothing to do: ${applied.unchanged} unchanged`,
     'bold',
@@ -153,9 +137,7 @@ const callOf = ({ tool, params, labels }: NonNullable<Change['decided_otherwise'
   `${tool} ${JSON.stringify(params)}${labels.length === 0 ? '' : `, labels ${labels.join(', ')}`}`
 
 const changeOf = ({ before, after, terms }: NonNullable<Change['decided_otherwise']>): string =>
-  before === after && terms !== undefined
-    ? `${terms.before ?? before} → ${terms.after ?? after}`
-    : `${before} → ${after}`
+  before === after ? `${terms.before ?? before} → ${terms.after ?? after}` : `${before} → ${after}`
 
 /** Names come from the files of a stranger's branch: in a block of code they are no markup and mention nobody. */
 function markdown(applied: Applied): string {
@@ -163,7 +145,7 @@ function markdown(applied: Applied): string {
     return `### Countersign: nothing changes\n\n${applied.unchanged} objects stay as they are.`
   const marks = { create: '+', change: '!', delete: '-', adopt: '!' } as const
   const lines = applied.changes.flatMap((change) => linesOf(change, marks[change.action]))
-  const more = (applied.more ?? 0) > 0 ? [`and ${applied.more} more`] : []
+  const more = applied.more > 0 ? [`and ${applied.more} more`] : []
   const text = shownText([...lines, ...more].join('\n'))
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length))
   const fence = '`'.repeat(longest + 1)
