@@ -205,7 +205,9 @@ const resting = 700
 
 /** Sends what is typed with the action `check`, and shows the answer in the part `check` of the form. */
 async function checkForm(form: HTMLFormElement) {
-  const fields = new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, String(value)]))
+  const fields = new URLSearchParams(
+    [...new FormData(form)].flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
   fields.set('action', 'check')
   const answer = await fetch(form.getAttribute('action') ?? '', {
     method: 'POST',
@@ -228,7 +230,9 @@ document.addEventListener('input', ({ target }) => {
   const form = target instanceof Element ? target.closest('form') : null
   if (form === null || !form.hasAttribute('data-check')) return
   clearTimeout(typed)
-  typed = setTimeout(() => (checking = checking.then(() => checkForm(form)).catch(() => null)), resting)
+  typed = setTimeout(() => {
+    checking = checking.then(() => checkForm(form)).catch(() => null)
+  }, resting)
 })
 
 for (const field of document.querySelectorAll('input[data-time-zone]'))

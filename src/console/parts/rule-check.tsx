@@ -65,7 +65,7 @@ const is: Readonly<Record<Verdict, string>> = {
 
 /** `8 calls that are allowed now would wait for approval.` */
 function changeWords(change: string, count: number): string {
-  const [from = 'allow', to = 'deny'] = change.split('->') as [Verdict, Verdict]
+  const [from, to] = change.split('->') as [Verdict, Verdict]
   return `${counted(count, 'call')} that ${count === 1 ? 'is' : 'are'} ${is[from]} now would ${becomes[to]}.`
 }
 
