@@ -69,7 +69,12 @@ interface Naming {
   readonly query: Readonly<Record<string, string | undefined>>
 }
 
-type ListQuery<Subject> = Subject extends 'organization' ? typeof listQueryOfPath : typeof listQuery
+type ListQuery<Subject, Filters extends z.ZodRawShape> =
+  (Subject extends 'organization' ? typeof listQueryOfPath : typeof listQuery) extends z.ZodObject<
+    infer Shape
+  >
+    ? z.ZodObject<Shape & Filters>
+    : never
 
 export function objects<
   const All extends Path,
@@ -115,21 +120,34 @@ export function objects<
         },
       }),
 
-    list: (
+    list: <Filters extends z.ZodRawShape = Record<never, never>>(
       given: Described & {
+        /** Further parameters of the query, which `run` takes. */
+        readonly filters?: Filters
         /** Default: the rows, newest first. */
-        run?(context: Context, caller: Caller, page: PageRequest): Promise<Page<object>>
+        run?(
+          context: Context,
+          caller: Caller,
+          page: PageRequest,
+          filters: z.output<z.ZodObject<Filters>>,
+        ): Promise<Page<object>>
       },
     ) =>
       route({
         ...described(given),
         key: `GET ${all}`,
         needs: { ...reads, subject: ofAll },
-        query: (subject === 'organization' ? listQueryOfPath : listQuery) as ListQuery<Subject>,
+        query: (subject === 'organization' ? listQueryOfPath : listQuery).extend(
+          given.filters ?? {},
+        ) as unknown as ListQuery<Subject, Filters>,
         responses: { 200: listOf(shown) },
         async handle({ context, caller, query }) {
-          const page = pageIn(query)
-          return ok(await (given.run?.(context, caller, page) ?? listOwned(context, rows(), caller, page)))
+          const { limit, cursor, ...filters } = query as z.output<typeof listQueryOfPath>
+          const page = pageIn({ limit, cursor })
+          return ok(
+            await (given.run?.(context, caller, page, filters as never) ??
+              listOwned(context, rows(), caller, page)),
+          )
         },
       }),
 

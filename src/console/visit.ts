@@ -10,6 +10,7 @@ import {
   rerunsPath,
   rulesPath,
   settingsPath,
+  toolsPath,
   triggersPath,
   workflowsPath,
 } from '../contract/pages.ts'
@@ -78,6 +79,7 @@ const places: readonly Place[] = [
   [triggersPath, 'Triggers', 'member', 'Workflows'],
   [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
   [rulesPath, 'All rules', 'member', 'Rules'],
+  [toolsPath, 'Policies and tools', 'viewer', 'Rules'],
   [freezePath, 'Freeze', 'viewer', 'Rules'],
   [peoplePath, 'People', 'owner', 'Organization'],
   [groupsPath, 'Groups', 'admin', 'Organization'],

@@ -30,6 +30,9 @@ export const rulesPath = '/console/rules'
 export const tryPath = '/console/rules/try'
 export const peoplePath = '/console/people'
 export const groupsPath = '/console/groups'
+/** Every tool, and who may call it with what. Each has a page. */
+export const toolsPath = '/console/tools'
+export const toolPath = (name: string): string => `${toolsPath}/${encodeURIComponent(name)}`
 /** What holds in the organization, and its limits. */
 export const settingsPath = '/console/settings'
 /** Whether every call is denied. Owners stop everything here, and let it go on. */

@@ -64,6 +64,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/settings': [403, 403, 200, 200],
+  '/console/tools': [200, 200, 200, 200],
+  '/console/tools/:name': [200, 200, 200, 200],
   '/console/triggers': [403, 200, 200, 200],
   '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
   '/console/terminal': [200, 200, 200, 200],
@@ -133,7 +135,7 @@ beforeAll(async () => {
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
-    found.set(path, named.replace(':step', 's').replace(':trigger', trigger.body.id))
+    found.set(path, named.replace(':step', 's').replace(':name', 'github_create_issue').replace(':trigger', trigger.body.id))
   }
   const steps = [{ id: 'mail', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: '{{input.uploaded_files}}' } }] // prettier-ignore
   const reader = await server.call(users.owner.api_key, 'POST', '/workflows', {

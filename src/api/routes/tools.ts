@@ -52,6 +52,10 @@ const tool = named('Tool', {
     .nullable()
     .describe('the host to which your calls go; null: they stay here, or there is no connection'),
   needs_connection: z.boolean(),
+  service: z
+    .string()
+    .nullable()
+    .describe('the service that people connect for it; null: none, or only the installation’s'),
   available: z.boolean(),
   unavailable_because: z.string().nullable().describe('null where the tool works'),
   risk: z.enum(['low', 'medium', 'high']),

@@ -8,6 +8,7 @@ import {
   settingsPath,
   startPath,
   terminalPath,
+  toolsPath,
   triggerPath,
   triggersPath,
   tryPath,
@@ -37,6 +38,8 @@ import { sessionsPage } from './sessions.tsx'
 import { changeSettings, settingsPage } from './settings.tsx'
 import { startPage, startRun } from './start.tsx'
 import { decideTerminal, terminalPage } from './terminal.tsx'
+import { changeTool, toolPage } from './tool.tsx'
+import { toolsPage } from './tools.tsx'
 import { changeTrigger, triggerPage } from './trigger.tsx'
 import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
@@ -177,6 +180,12 @@ export const pages: readonly PageRoute[] = [
     takesFile: true,
     get: (visit) => startPage(visit),
     post: (visit, form) => startRun(visit, form),
+  },
+  { path: toolsPath, get: (visit) => toolsPage(visit) },
+  {
+    path: `${toolsPath}/:name`,
+    get: (visit) => toolPage(visit),
+    post: (visit, form) => changeTool(visit, form),
   },
   {
     path: triggersPath,

@@ -51,7 +51,13 @@ export const listRoleOverrides = (
   { db }: { readonly db: Db },
   { organizationId }: Caller,
   page: PageRequest,
-): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, overrideView)
+  { tool_name: tool }: { readonly tool_name?: string | undefined } = {},
+): Promise<Page<RoleOverrideView>> =>
+  policyPage(
+    overridesIn(db, organizationId).$if(tool !== undefined, (all) => all.where('tool_name', '=', tool ?? '')),
+    page,
+    overrideView,
+  )
 
 /** What a request asks for. `allowed` is null for a deletion. */
 export interface OverrideRequest extends Omit<RoleOverrideInput, 'allowed'> {

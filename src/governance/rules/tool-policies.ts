@@ -51,9 +51,14 @@ export const listToolPolicies = (
   { db }: { readonly db: Db },
   { organizationId }: Caller,
   page: PageRequest,
+  { tool_name: tool }: { readonly tool_name?: string | undefined } = {},
 ): Promise<Page<ToolPolicyView>> =>
   policyPage(
-    db.selectFrom('tool_policies').selectAll().where('organization_id', '=', organizationId),
+    db
+      .selectFrom('tool_policies')
+      .selectAll()
+      .where('organization_id', '=', organizationId)
+      .$if(tool !== undefined, (all) => all.where('tool_name', '=', tool ?? '')),
     page,
     toolPolicyView,
   )

@@ -216,6 +216,7 @@ export function toolView(
     connected,
     destination: toolDestination(installation, connections, tool, userId)?.destination ?? null,
     needs_connection: tool.connection !== 'none',
+    service: serviceOf(tool),
     available: unavailable === null,
     unavailable_because: unavailable,
     risk: tool.risk,
