@@ -134,6 +134,24 @@ test('a change that waits for a second person leads to its approval, and the pag
   expect((await settings()).loosening).toBe('free')
 })
 
+test('settings from a file have no form, until an owner takes them back', async () => {
+  const object = { kind: 'organization', path: 'countersign.yaml', approval_threshold: 2 }
+  const applied = await home.call('owner', 'POST', `${organization()}/apply`, {
+    repository: 'https://github.com/acme/governance',
+    objects: [object],
+  })
+  expect(applied.status).toBe(200)
+  const main = await home.main(path, 'owner')
+  expect(plain(main)).toContain('Each setting comes from countersign.yaml in acme/governance')
+  expect([main.includes('Save Values'), main.includes('Save the limits')]).toEqual([false, true])
+  const sent = await send('owner', { action: 'release' })
+  expect(sent.headers.get('location')).toBe(`${path}?done=released`)
+  const after = await home.main(`${path}?done=released`, 'owner')
+  expect(after).toContain('people change it here')
+  expect((await settings()).managed_by).toBe(null)
+  await home.settings({ approval_threshold: 1 })
+})
+
 test('an admin reads everything and changes nothing', async () => {
   const main = await home.main(path, 'admin')
   expect([main.includes('An owner changes settings'), main.includes('<form')]).toEqual([true, false])

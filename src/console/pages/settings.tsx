@@ -7,9 +7,10 @@ import {
   ClassesSetting,
   classLabels,
 } from '../parts/classed-tools.tsx'
-import { empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { firstEffects } from '../parts/first-effects.ts'
 import { limitLabels, Limits, limitsOf } from '../parts/limits.tsx'
+import { ManagedNote, release, released } from '../parts/managed.tsx'
 import { Setting, type SettingsView } from '../parts/setting.tsx'
 import { settingSections, settingTitles, valueOf, type Settings } from '../parts/setting-words.ts'
 import { nothingDone } from '../parts/waiting.tsx'
@@ -42,7 +43,9 @@ export async function settingsPage(visit: PersonsVisit, given: Filled = empty): 
   ])
   if (!settings.ok) return problemPage(settings, visit.place)
   if (!quota.ok) return problemPage(quota, visit.place)
-  const view: SettingsView = { visit, settings: settings.body, filled, mayChange: isOwner }
+  const { managed_by: managed } = settings.body
+  const mayChange = isOwner && managed === null
+  const view: SettingsView = { visit, settings: settings.body, filled, mayChange }
   return {
     status: filled.problem?.status ?? 200,
     title: 'Settings and limits',
@@ -62,6 +65,13 @@ export async function settingsPage(visit: PersonsVisit, given: Filled = empty): 
           {isOwner ? null : <p>An owner changes settings. Ask one.</p>}
         </header>
         <Refused filled={filled} />
+        <Told visit={visit} results={{ released }} />
+        <ManagedNote
+          what="Each setting"
+          managed={managed}
+          visit={visit}
+          action={isOwner ? settingsPath : null}
+        />
         <WaitingNote changes={changes.get('settings')} now={visit.now} />
         {settingSections.map(([id, title, settings]) => (
           <section class="stack" aria-labelledby={id}>
@@ -108,7 +118,9 @@ function SectionLinks({ id, visit }: { id: string; visit: PersonsVisit }) {
 export async function changeSettings(visit: PersonsVisit, form: Form): Promise<Shown> {
   const done = await change(visit, form)
   if (!done.ok) return settingsPage(visit, { form, problem: done })
-  const name = form.get('action') === 'limits' ? 'limits' : (form.get('setting') ?? '')
+  const action = form.get('action') ?? ''
+  if (action === 'release') return { redirect: `${settingsPath}?done=released` }
+  const name = action === 'limits' ? 'limits' : (form.get('setting') ?? '')
   const place = name === 'limits' ? 'limits' : `setting-${name}`
   return { redirect: waitsFor(done.body) ?? `${settingsPath}?done=${name}#${place}` }
 }
@@ -122,6 +134,7 @@ async function change(visit: PersonsVisit, form: Form): Promise<Result<unknown>>
       body: limitsOf(form),
       ...onceOf(form),
     })
+  if (action === 'release') return release(visit, { kind: 'organization', name: 'organization' }, form)
   const now = await visit.api.call('GET /organizations/{id}/governance', { params })
   if (!now.ok) return now
   const name = form.get('setting') ?? ''
