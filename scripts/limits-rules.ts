@@ -2,7 +2,7 @@ import { mostRevisions } from '../src/governance/approvals/edits.ts'
 import { longestPath } from '../src/api/object-kinds.ts'
 import { mostExternalTools, mostFlags } from '../src/api/routes/governance.ts'
 import { mostSamples } from '../src/governance/backtests/backtest.ts'
-import { mostDecisions, mostParamBytes } from '../src/governance/backtests/backtest.ts'
+import { mostParamBytes } from '../src/governance/backtests/backtest.ts'
 import { mostToolGlobs } from '../src/policy/external-tools.ts'
 import { mostFindings, mostSteps } from '../src/governance/rules/analysis.ts'
 import { mostChanges, mostTried } from '../src/governance/rules/diff.ts'
@@ -103,7 +103,7 @@ export const rules: Rows = [
   ],
   [
     'decisions of one backtest',
-    `${count(mostDecisions)}, with ${bytes(mostParamBytes)} of parameters; the newest ones count`,
+    `${numberAt('RuleBacktestRequest.most.maximum')}, with ${bytes(mostParamBytes)} of parameters; the newest ones count`,
   ],
   ['changed calls that a backtest shows', `${mostSamples}`],
   ['findings of one analysis', `${mostFindings}`],

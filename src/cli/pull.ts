@@ -74,7 +74,7 @@ async function objectsOf(api: Api, id: string): Promise<Declared[]> {
       'GET /organizations/{id}/objects',
       { params: { id }, query: { limit: '200', ...(cursor === undefined ? {} : { cursor }) } },
     )
-    for (const { managed_by: _, ...object } of page.data) all.push(object as Declared)
+    for (const { managed_by: _, ...object } of page.data) all.push(object)
     if (page.next_cursor === null) return all
     if (all.length > mostObjects) throw new Failure(`the organization has more than ${mostObjects} objects`)
     cursor = page.next_cursor

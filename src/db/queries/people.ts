@@ -92,3 +92,22 @@ export const waitingForGroup = (organizationId: string, groupId: string): RawBui
   from approvals a left join workflows w on w.id = a.workflow_id
   where a.organization_id = ${organizationId} and a.status = 'pending' and coalesce(a.seats, '[]')::text like ${`%"${groupId.replaceAll('_', '\\_')}"%`}
   order by 2 limit 100`
+
+/** Adds nothing, and returns no row, if too many are open: of all addresses, or of this one's network. */
+export const addTerminalLogin = (
+  login: Readonly<Record<'codeHash' | 'keyHash' | 'last4' | 'machine' | 'address', string>>,
+  limits: Readonly<Record<'minutes' | 'mostOpen' | 'mostOfAddress', number>>,
+): RawBuilder<unknown> => sql`
+  insert into terminal_logins (code_hash, key_hash, last4, machine, address, created_at, expires_at)
+  select ${login.codeHash}, ${login.keyHash}, ${login.last4}, ${login.machine}, ${login.address},
+    now.at, now.at + make_interval(mins => ${limits.minutes})
+  from (select clock_timestamp() as at) as now
+  where (select count(*) from terminal_logins where status = 'open') < ${limits.mostOpen}
+    and (select count(*) from terminal_logins
+         where status = 'open' and ${networkOf(sql`address`)} = ${networkOf(sql`${login.address}::text`)}) < ${limits.mostOfAddress}
+  returning 1`
+
+/** A whole /64 of IPv6. A zone such as `%eth0` is no part of it. */
+const networkOf = (address: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when strpos(${address}, ':') = 0 then ${address}
+    else network(set_masklen(split_part(${address}, '%', 1)::inet, 64))::text end`

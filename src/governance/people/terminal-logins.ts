@@ -1,5 +1,6 @@
 import { createHmac, randomInt } from 'node:crypto'
-import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
+import { addTerminalLogin } from '../../db/queries/people.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { TerminalLoginsTable } from '../../db/schema/identity.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
@@ -60,14 +61,8 @@ export async function beginTerminalLogin(
   const { secret, hash, last4 } = newApiKey()
   const code = newCode()
   await sql`delete from terminal_logins where expires_at < clock_timestamp()`.execute(db)
-  const now = sql`clock_timestamp()`
-  const { rows } = await sql`
-    insert into terminal_logins (code_hash, key_hash, last4, machine, address, created_at, expires_at)
-    select ${hashOfCode(code)}, ${hash}, ${last4}, ${machine}, ${address}, ${now}, ${now} + make_interval(mins => ${codeMinutes})
-    where (select count(*) from terminal_logins where status = 'open') < ${mostOpen}
-      and (select count(*) from terminal_logins
-           where status = 'open' and ${networkOf(sql`address`)} = ${networkOf(sql`${address}::text`)}) < ${mostOfAddress}
-    returning 1`.execute(db)
+  const login = { codeHash: hashOfCode(code), keyHash: hash, last4, machine, address }
+  const { rows } = await addTerminalLogin(login, { minutes: codeMinutes, mostOpen, mostOfAddress }).execute(db)
   if (rows.length === 0)
     throw new DomainError(
       'quota_exceeded',
@@ -75,11 +70,6 @@ export async function beginTerminalLogin(
     )
   return { secret, code }
 }
-
-/** SQL. A zone such as `%eth0` is no part of it. */
-const networkOf = (address: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`case when strpos(${address}, ':') = 0 then ${address}
-    else network(set_masklen(split_part(${address}, '%', 1)::inet, 64))::text end`
 
 export type LoginState = 'pending' | 'approved' | 'denied' | 'expired'
 
