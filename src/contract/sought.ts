@@ -1,4 +1,4 @@
-/** What is known about a call that was sent, and got no answer. It has no values. */
+/** What is known about a call that was sent, and got no answer. Only `url` is made from values. */
 export interface Sought {
   /** Such as `GitHub`, or `the mail server`. */
   readonly service: string
@@ -6,6 +6,8 @@ export interface Sought {
   /** What the call leaves there, and its text. null: nothing by which it can be found. */
   readonly where: string | null
   readonly mark: string | null
+  /** Where a person looks. null: unknown, or its values are hidden from the reader. */
+  readonly url: string | null
 }
 
 /** While a call is looked for by the service itself. */

@@ -2,7 +2,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { final, later, rejection, toolCall } from './call.ts'
 import { connectionTo, contextWith, outputOf, runBody } from './connection.ts'
 import type { ToolResult } from '../../src/tools/kit/executor.ts'
-import { pagesOf, repositoryAt } from '../../src/tools/github/place.ts'
+import { pagesOf } from '../../src/tools/github/pages.ts'
+import { repositoryAt } from '../../src/tools/github/place.ts'
+import { tools } from '../../src/tools/github/tools.ts'
 import { run as bodies } from '../../src/tools/github/run.ts'
 import type { ToolName } from '../../src/tools/index.ts'
 import type { Json } from '../../src/policy/types.ts'
@@ -32,6 +34,30 @@ beforeAll(async () => {
 afterAll(() => Promise.all([github?.close(), scripted?.close()]))
 beforeEach(() => {
   scripted.arrived.splice(0)
+})
+
+test.each([
+  [
+    'github_create_issue',
+    { repo: 'acme/app', title: 't' },
+    'https://api.github.com',
+    'https://github.com/acme/app/issues',
+  ],
+  [
+    'github_create_issue',
+    { repo: 'https://github.com/acme/app/issues/7', title: 't' },
+    'https://api.github.com',
+    'https://github.com/acme/app/issues',
+  ],
+  [
+    'github_comment',
+    { repo: 'acme/app', number: 7, body: 'b' },
+    'https://git.acme.com',
+    'https://git.acme.com/acme/app/issues/7',
+  ],
+] as const)('the page of %s %j at %s is %s', (name, params, base, page) => {
+  // prettier-ignore
+  expect(tools[name].pageOf?.(params as never, base)).toBe(page)
 })
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')

@@ -155,6 +155,10 @@ const soughtShape = called(
       sent_at: time.nullable(),
       where: z.string().nullable().describe('what the call leaves there; null: nothing'),
       mark: z.string().nullable().describe('its text'),
+      url: z
+        .string()
+        .nullable()
+        .describe('the page where a person looks, for those who see the parameters; only in the approval'),
     })
     .describe('what is known about a call that was sent and got no answer'),
 )

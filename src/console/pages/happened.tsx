@@ -1,4 +1,4 @@
-import { soughtWords } from '../../contract/sought.ts'
+import { callId } from '../../contract/ids.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { Checks, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
@@ -6,7 +6,8 @@ import { itemNumber } from '../parts/items.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { addressOf, chosenOf } from '../parts/list.tsx'
 import { runFields, type RunShown } from '../parts/steps.tsx'
-import { Message, Words } from '../parts/words.tsx'
+import { WhereToLook } from '../parts/outcome.tsx'
+import { Words } from '../parts/words.tsx'
 import { hasRole, roleIn, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { runsPath } from './runs.tsx'
@@ -47,8 +48,14 @@ async function find(visit: PersonsVisit, chosen: Form): Promise<Found | Shown> {
   // It was made again since the person saw it: they have looked for another call.
   if (attempt !== undefined && String(waiting.attempt) !== attempt)
     return { redirect: addressOf(`${runsPath}/${id}`, { done: 'other' }) }
-  const tool = await visit.api.call('GET /tools/{name}', { params: { name: waiting.tool ?? '' } })
-  return { run, waiting, fields: tool.ok ? declaredIn(tool.body.output) : {} }
+  const call = { run_id: run.id, step_id: step, item_index: waiting.item_index ?? -1 }
+  const [tool, approval] = await Promise.all([
+    visit.api.call('GET /tools/{name}', { params: { name: waiting.tool ?? '' } }),
+    // It also knows the page of the service.
+    visit.api.call('GET /approvals/{id}', { params: { id: callId(call) }, only: ['sought'] }),
+  ])
+  const sought = approval.ok ? approval.body.sought : waiting.sought
+  return { run, waiting: { ...waiting, sought }, fields: tool.ok ? declaredIn(tool.body.output) : {} }
 }
 
 /** The fields of a JSON Schema. What is neither a text, a number nor a choice is written as JSON. */
@@ -97,11 +104,7 @@ export async function happenedPage(visit: PersonsVisit, given: Filled = empty): 
                 ? null
                 : `, item ${itemNumber(Number(item))}`}
           </p>
-          {waiting.sought === null ? null : (
-            <p>
-              <Message text={soughtWords(waiting.sought)} />
-            </p>
-          )}
+          {waiting.sought === null ? null : <WhereToLook sought={waiting.sought} />}
         </header>
         <Refused filled={filled} />
         <PostForm action={visit.place} token={visit.token} class="card fill">

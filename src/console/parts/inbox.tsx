@@ -9,7 +9,7 @@ import { itemNumber, inItemOrder } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
 import type { JsonObject } from '../../policy/types.ts'
 import { asText } from './inputs.tsx'
-import { callFields, OutcomeChoices } from './outcome.tsx'
+import { callFields, OutcomeChoices, WhereToLook } from './outcome.tsx'
 import { sentenceOf, Asks, plainTitle, Badge, Labels, effectTitle, Icon, Risk } from './state.tsx'
 import { Moment, Time } from './time.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
@@ -211,6 +211,7 @@ function Calls({ unknown, chosen, visit }: UnknownProps) {
               {each.item_index === null ? null : `, item ${itemNumber(each.item_index)}`} · sent{' '}
               <Time at={each.created_at} now={visit.now} />
             </p>
+            {each.sought === null ? null : <WhereToLook sought={each.sought} />}
             {mayChoose ? (
               <details id={`became-${each.id}`}>
                 <summary class="button">What became of it?</summary>

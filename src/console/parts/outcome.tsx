@@ -1,11 +1,12 @@
 import type { ApprovalView, RunView } from '../visit.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
+import { soughtWords, type Sought } from '../../contract/sought.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import { itemNumber, RunReason } from './items.tsx'
 import { Report } from './receipts.tsx'
 import { Badge, RunState } from './state.tsx'
 import { Time } from './time.tsx'
-import { Words } from './words.tsx'
+import { Message, Words } from './words.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 
 export const summaryFields = [
@@ -229,3 +230,18 @@ export const callFields = ({
   ['attempt', String(attempt ?? '')],
   ...(item_index === null ? [] : [['item_index', String(item_index)] as const]),
 ]
+
+/** Where a person finds out whether the call happened, with a link where its address is known. */
+export const WhereToLook = ({ sought }: { sought: Sought }) => (
+  <p>
+    <Message text={soughtWords(sought)} />
+    {sought.url === null ? null : (
+      <>
+        {' '}
+        <a href={sought.url} rel="noreferrer">
+          {`Open ${sought.service}`}
+        </a>
+      </>
+    )}
+  </p>
+)

@@ -1,10 +1,9 @@
 import type { Role } from '../../policy/types.ts'
 import { decidedBy, hasRole, isDecider, verbOf, type PersonsVisit, type WaitingView } from '../visit.ts'
-import { soughtWords } from '../../contract/sought.ts'
 import { itemNumber } from './items.tsx'
 import { Confirm } from './form.tsx'
 import { Live } from './layout.tsx'
-import { callFields, OutcomeChoices } from './outcome.tsx'
+import { callFields, OutcomeChoices, WhereToLook } from './outcome.tsx'
 import type { RunShown } from './steps.tsx'
 import { Badge } from './state.tsx'
 import { Time } from './time.tsx'
@@ -184,11 +183,7 @@ function Unknown(props: {
         {attempt === null || attempt < 2 ? null : ` (attempt ${attempt})`}, and no answer came. Nobody knows
         whether it happened.
       </p>
-      {sought === null ? null : (
-        <p>
-          <Message text={soughtWords(sought)} />
-        </p>
-      )}
+      {sought === null ? null : <WhereToLook sought={sought} />}
       <Choices
         run={run}
         role={role}

@@ -8,7 +8,7 @@ import type { Unsealing } from '../context.ts'
 import type { Viewer } from '../access/viewer.ts'
 import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
-import { soughtOf } from './unknown.ts'
+import { pageOfCall, soughtOf } from './unknown.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import type { ApprovalView } from './read.ts'
 import { previewOf } from './preview.ts'
@@ -199,7 +199,10 @@ async function resolutionView(context: Unsealing, row: Row, sight: Sight | undef
     decided_at: null,
     resolve_with: resolveRoute(row.run_id, row.step_id),
     attempt: row.attempt,
-    sought: soughtOf(key, row.tool, row.sent_at),
+    sought: {
+      ...soughtOf(key, row.tool, row.sent_at),
+      url: params === undefined || tool === undefined ? null : pageOfCall(tool, params, row.destination),
+    },
     console_url: `${publicBase(context.config)}/console/runs/${row.run_id}`,
   }
 }

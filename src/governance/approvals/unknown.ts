@@ -3,7 +3,8 @@ import type { Resolution, Sought } from '../../contract/sought.ts'
 import type { ResolutionRow } from '../../db/queries/runs.ts'
 import { getTool, integrations } from '../../tools/index.ts'
 import { callDigest } from '../../shared/call-digest.ts'
-import { serviceOf } from '../../tools/kit/tool.ts'
+import { serviceOf, type ToolDeclaration } from '../../tools/kit/tool.ts'
+import type { JsonObject } from '../../policy/types.ts'
 
 /* What is shown of calls whose outcome nobody knows, and of what people said about them. */
 
@@ -17,6 +18,17 @@ export function soughtOf(key: EffectKey, toolName: string | null, sentAt: Date |
     sent_at: sentAt?.toISOString() ?? null,
     where: mark?.where ?? null,
     mark: mark?.of(callDigest(effectId(key))) ?? null,
+    url: null,
+  }
+}
+
+/** Parameters that only the service understands name no page. */
+export function pageOfCall(tool: ToolDeclaration, params: JsonObject, destination: string | null): string | null {
+  if (destination === null || tool.pageOf === undefined) return null
+  try {
+    return tool.pageOf(params, `https://${destination}`)
+  } catch {
+    return null
   }
 }
 

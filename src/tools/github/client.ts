@@ -6,7 +6,7 @@ import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import type { ToolName } from '../index.ts'
 import { boundsOf, Failures, jsonOf, type Said, type Sending } from '../kit/exchange.ts'
 import type { Calling, ReadContext, ToolError } from '../kit/executor.ts'
-import { pagesOf } from './place.ts'
+import { pagesOf } from './pages.ts'
 
 /** The compiler checks that Octokit's type has the fields that the schema `form` reads. */
 type Exchange = <Form extends z.ZodType>(

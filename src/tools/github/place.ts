@@ -3,14 +3,6 @@ import { invalidParams, ToolError } from '../kit/executor.ts'
 
 /* Policies read only links to github.com, but a connection may lead to another host (GitHub Enterprise). */
 
-/** Example: `https://api.github.com` becomes `https://github.com`. */
-export function pagesOf(base: string): string {
-  const { protocol, host } = new URL(base)
-  // On github.com and ghe.com, the host of the API is the host of the pages with `api.` before it.
-  const isApart = /^api\.(?:github\.com|[a-z\d-]+\.ghe\.com)$/.test(host)
-  return `${protocol}//${isApart ? host.slice('api.'.length) : host}`
-}
-
 const linkStart = /^(?:(https?:)\/\/)?((?:[a-z\d-]+\.)*[a-z\d-]+(?::\d+)?|\[[\da-f:]+\](?::\d+)?)(?=[/?#]|$)/i
 
 /**

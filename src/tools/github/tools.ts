@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { quoted } from '../kit/preview.ts'
+import { repositoryOf } from '../../policy/readers/repositories.ts'
+import { issuesPage } from './pages.ts'
 import { byName, defineTool, findable, textMark } from '../kit/tool.ts'
 
 const repo = z
@@ -171,6 +173,7 @@ export const tools = byName(
     },
     ...findable,
     mark: hiddenComment,
+    pageOf: ({ repo }, base) => issuesPage({ repo: repositoryOf(repo) ?? '' }, base),
   }),
 
   defineTool({
@@ -198,5 +201,6 @@ export const tools = byName(
     },
     ...findable,
     mark: hiddenComment,
+    pageOf: issuesPage,
   }),
 )

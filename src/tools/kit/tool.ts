@@ -110,6 +110,8 @@ export interface ToolDeclaration<
   readonly findableAfterSeconds?: number
   /** Only for `findable`: what the call leaves at the service, by which it is found again. */
   readonly mark?: Mark
+  /** The page of the service on which a person sees what the call made; null if the parameters do not say. */
+  pageOf?(params: z.output<Params>, base: string): string | null
   /** What a crash in the call can leave at the service: one clause for docs/tools.md. */
   readonly crashLeaves?: string
   /**

@@ -300,7 +300,13 @@ describe('what waits', () => {
         approvers: [{ role: 'admin', count: 1 }],
         resolve_with: route,
         attempt: 1,
-        sought: { service: 'the mail server', sent_at: expect.any(String), where: null, mark: null },
+        sought: {
+          service: 'the mail server',
+          sent_at: expect.any(String),
+          where: null,
+          mark: null,
+          url: null,
+        },
       }
       expect(run.waiting_for).toEqual([
         {

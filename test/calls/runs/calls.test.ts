@@ -1,3 +1,6 @@
+import { listResolutions } from '../../../src/governance/approvals/resolutions.ts'
+import type { Viewer } from '../../../src/governance/access/viewer.ts'
+import { asAdmin } from '../../support/postgres.ts'
 import { describe, expect, test, beforeEach, beforeAll } from '@jest/globals'
 import type { Repeat, ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import {
@@ -329,7 +332,8 @@ describe('the stored bytes of one run', () => {
   })
 })
 
-const unknown = async (): Promise<ResolvedCall> => engine.lose(opOf(await engine.run(), { labels: ['pii'] }))
+const unknown = async (over: Parameters<typeof opOf>[1] = {}): Promise<ResolvedCall> =>
+  engine.lose(opOf(await engine.run(), { labels: ['pii'], ...over }))
 const loseAgain = async (op: ResolvedCall): Promise<void> => {
   await engine.mark(op, await engine.go(op))
   await engine.record(outcomeOf(op, 2, 'unknown_outcome'))
@@ -432,6 +436,25 @@ describe('a person resolves an unknown outcome', () => {
       where: expect.stringContaining('a comment at the end of its text'),
       mark: expect.stringMatching(/^countersign:call:[\da-f]{32}$/),
     })
+  })
+
+  test('the page where a person looks is named to those who see the parameters', async () => {
+    const op = await unknown({ params: { repo: 'Acme/app', title: 't' } })
+    await engine.context.db
+      .updateTable('effects')
+      .set({ tool: 'github_create_issue' })
+      .where('run_id', '=', op.key.runId)
+      .execute()
+    await asAdmin(engine.adminUrl, (client) =>
+      client.query(`update decisions set destination = 'api.github.com' where run_id = $1`, [op.key.runId]),
+    )
+    const urlFor = async (viewer: Viewer) => {
+      const page = { limit: 1, cursor: null }
+      const listed = await listResolutions(engine.context, viewer, { run_id: op.key.runId }, page)
+      return listed.data[0]?.sought?.url
+    }
+    expect(await urlFor(engine.caller('admin'))).toBe('https://github.com/acme/app/issues')
+    expect(await urlFor({ ...engine.caller('member'), userId: engine.caller('approver').userId })).toBeNull()
   })
 
   test('done: adds the labels of label rules', async () => {
