@@ -23,7 +23,11 @@ export function soughtOf(key: EffectKey, toolName: string | null, sentAt: Date |
 }
 
 /** Parameters that only the service understands name no page. */
-export function pageOfCall(tool: ToolDeclaration, params: JsonObject, destination: string | null): string | null {
+export function pageOfCall(
+  tool: ToolDeclaration,
+  params: JsonObject,
+  destination: string | null,
+): string | null {
   if (destination === null || tool.pageOf === undefined) return null
   try {
     return tool.pageOf(params, `https://${destination}`)
