@@ -15,6 +15,7 @@ import {
 } from '../governance/page.ts'
 import { listPolicyVersions, readPolicyVersion } from '../governance/rules/versions.ts'
 import { mayBeHeld, unlessHeld, whenHeld } from './held.ts'
+import { filter } from './query.ts'
 import { created, nothing, ok, tagged, type Call, type Needs, type Route } from './route.ts'
 import { emptyBody, id, listOf, listQuery, listQueryOfPath, named, pageIn, time } from './schemas/common.ts'
 import { inOwned, type Inner } from './subjects.ts'
@@ -69,11 +70,11 @@ interface Naming {
   readonly query: Readonly<Record<string, string | undefined>>
 }
 
-type ListQuery<Subject, Filters extends z.ZodRawShape> =
+type ListQuery<Subject, Filter extends string> =
   (Subject extends 'organization' ? typeof listQueryOfPath : typeof listQuery) extends z.ZodObject<
     infer Shape
   >
-    ? z.ZodObject<Shape & Filters>
+    ? z.ZodObject<Shape & { [Name in Filter]: z.ZodOptional<typeof filter> }>
     : never
 
 export function objects<
@@ -120,16 +121,16 @@ export function objects<
         },
       }),
 
-    list: <Filters extends z.ZodRawShape = Record<never, never>>(
+    list: <const Filter extends string = never>(
       given: Described & {
         /** Further parameters of the query, which `run` takes. */
-        readonly filters?: Filters
+        readonly filters?: readonly Filter[]
         /** Default: the rows, newest first. */
         run?(
           context: Context,
           caller: Caller,
           page: PageRequest,
-          filters: z.output<z.ZodObject<Filters>>,
+          filters: { readonly [Name in Filter]?: string | undefined },
         ): Promise<Page<object>>
       },
     ) =>
@@ -138,8 +139,8 @@ export function objects<
         key: `GET ${all}`,
         needs: { ...reads, subject: ofAll },
         query: (subject === 'organization' ? listQueryOfPath : listQuery).extend(
-          given.filters ?? {},
-        ) as unknown as ListQuery<Subject, Filters>,
+          Object.fromEntries((given.filters ?? []).map((name) => [name, filter.optional()])),
+        ) as unknown as ListQuery<Subject, Filter>,
         responses: { 200: listOf(shown) },
         async handle({ context, caller, query }) {
           const { limit, cursor, ...filters } = query as z.output<typeof listQueryOfPath>

@@ -96,6 +96,8 @@ test('what holds together is the sum of the organization, the role and the group
   const override = { tool_name: 'github_create_issue', role: 'admin', allowed: true }
   await home.call('owner', 'POST', `${organization()}/role-policy-overrides`, override)
   expect(plain(await home.main(path, 'admin'))).toMatch(/Admins.?Yes/)
+  const ofBash = await home.call('admin', 'GET', `${organization()}/role-policy-overrides?tool_name=Bash`)
+  expect(ofBash.body.data).toEqual([])
   const removed = await send('owner', path, { action: 'remove-override', of: 'admin' })
   expect(removed.headers.get('location')).toBe(`${path}?done=remove-override`)
   await home.settings({ default_tool_access: 'allow' })
@@ -105,6 +107,7 @@ test('what holds together is the sum of the organization, the role and the group
 test('a policy on Bash also shows on other tools that run commands, and nobody else’s page', async () => {
   await save({ tool_name: 'Bash', allowed: false })
   const page = async (tool: string) => plain(await home.main(`/console/tools/${tool}`, 'admin'))
+  expect(await policies()).toEqual([])
   expect(await page('PowerShell')).toContain('PowerShell runs commands of a shell too')
   expect(await page('Read')).not.toContain('A tool policy')
   expect(plain(await home.main('/console/tools', 'admin'))).toMatch(/Bash\s*Blocked/)

@@ -12,7 +12,6 @@ import {
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
-import { filter } from '../query.ts'
 import type { Inner } from '../subjects.ts'
 import { id, listOf, managedBy, time, listQuery, side, named } from '../schemas/common.ts'
 import { toolPolicyBody, toolPolicyPatch, roleName, roleOverrideBody } from './governance.ts'
@@ -145,7 +144,7 @@ const overrides = objects({
 export const policyRoutes = [
   policies.list({
     summary: 'The tool policies of the organization and of its roles',
-    filters: { tool_name: filter.optional() },
+    filters: ['tool_name'],
     run: listToolPolicies,
   }),
   policies.create({
@@ -192,7 +191,7 @@ export const policyRoutes = [
   }),
   overrides.list({
     summary: 'The overrides of all roles, with the members of each role',
-    filters: { tool_name: filter.optional() },
+    filters: ['tool_name'],
     run: listRoleOverrides,
   }),
   overrides.create({

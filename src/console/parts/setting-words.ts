@@ -3,7 +3,7 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 /* What each setting does, in sentences. The page shows them in this order. */
 
 export type Settings = AnswerOf<'GET /organizations/{id}/governance'>
-type Name = keyof Settings & string
+type Name = keyof Settings
 
 /** What a setting can be, and what holds then. The value stands in a form; '' is null. */
 type Choice = readonly [value: string, words: string, effect: string]
@@ -212,7 +212,8 @@ export const settingTitles: Readonly<Record<string, string>> = Object.fromEntrie
 export function fieldOf(value: unknown): string {
   if (value === null) return ''
   if (Array.isArray(value)) return value.join(', ')
-  if (typeof value !== 'object') return String(value)
+  if (typeof value === 'string') return value
+  if (typeof value !== 'object') return JSON.stringify(value)
   return Object.entries(value as Record<string, unknown>)
     .flatMap(([name, isOn]) => (isOn === true ? [name] : []))
     .join(', ')

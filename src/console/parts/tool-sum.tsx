@@ -90,9 +90,8 @@ function limitsFor(policies: readonly Policy[], tool: string, names: readonly st
     const numbers = all.flatMap((each) => each[name] ?? [])
     return numbers.length === 0 ? {} : { [name]: Math.min(...numbers) }
   }
-  const lists = all.flatMap(({ max_message_length: _, max_response_size_kb: __, ...each }) =>
-    limitsInWords(each),
-  )
+  const numbers = { max_message_length: undefined, max_response_size_kb: undefined }
+  const lists = all.flatMap((each) => limitsInWords({ ...each, ...numbers }))
   return [
     ...new Set(lists),
     ...limitsInWords({ ...least('max_message_length'), ...least('max_response_size_kb') }),

@@ -70,11 +70,11 @@ export async function readFreeze(db: Db, organizationId: string): Promise<Freeze
     reason: head.frozen,
     changed: changes[0] ?? null,
     waiting: {
-      approvals: Number(head.pending_approvals),
+      approvals: head.pending_approvals,
       ...(waiting[0] ?? { trigger_starts: 0, rerun_starts: 0 }),
     },
   }
 }
 
-/** Of each kind. */
+/** The most that is counted of each kind. */
 export const mostCounted = 1_000
