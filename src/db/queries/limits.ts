@@ -37,11 +37,11 @@ export type RequestCounts = Readonly<
 export const countRequests = (organizationId: string, mostRuns: number): RawBuilder<RequestCounts> => {
   const taken = (bucket: string, unit: 'minute' | 'day') => sql`coalesce((
     select taken from request_windows where organization_id = ${organizationId} and bucket = ${bucket}
-      and started_at = date_trunc(${unit}, clock_timestamp(), 'UTC')), 0)::float8`
+      and started_at = date_trunc(${unit}, now(), 'UTC')), 0)::float8`
   return sql`
   select
     (select count(*)::int from (
-      select from runs where organization_id = ${organizationId} and created_at > clock_timestamp() - interval '1 hour'
+      select from runs where organization_id = ${organizationId} and created_at > now() - interval '1 hour'
       limit ${mostRuns}) r) as workflow_runs_per_hour,
     ${taken('requests_per_minute', 'minute')} as requests_per_minute,
     ${taken('requests_per_day', 'day')} as requests_per_day,
