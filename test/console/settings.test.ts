@@ -152,6 +152,19 @@ test('settings from a file have no form, until an owner takes them back', async 
   await home.settings({ approval_threshold: 1 })
 })
 
+test('where only the operator sets limits, an owner reads them', async () => {
+  const other = await startPages({ QUOTA_OVERRIDES: 'operator' })
+  try {
+    const main = await other.main(path, 'owner')
+    expect([main.includes('Save the limits'), plain(main)]).toEqual([
+      false,
+      expect.stringContaining('Only the operator of this installation sets other limits'),
+    ])
+  } finally {
+    await other.server.close()
+  }
+})
+
 test('an admin reads everything and changes nothing', async () => {
   const main = await home.main(path, 'admin')
   expect([main.includes('An owner changes settings'), main.includes('<form')]).toEqual([true, false])

@@ -2,6 +2,7 @@ import { shownWhat } from '../../steps/index.ts'
 import { runFields, After, Earlier, Looking, Said, GoesOn, type RunShown } from '../parts/steps.tsx'
 import { type PersonsVisit, type Shown, type Result, type StepView, type CallsView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
+import { toolPath } from '../../contract/pages.ts'
 import { runEnded } from '../../contract/status.ts'
 import { itemNumber, itemWords } from '../parts/items.tsx'
 import { Labels, RunState, stateOf } from '../parts/state.tsx'
@@ -86,7 +87,13 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
             <div class="meta">
               <span>{`Step ${place} of ${run.steps.length}`}</span>
               <code>
-                <Words text={shownWhat(step)} most={100} />
+                {step.tool === null ? (
+                  <Words text={shownWhat(step)} most={100} />
+                ) : (
+                  <a href={toolPath(step.tool)}>
+                    <Words text={step.tool} most={100} />
+                  </a>
+                )}
               </code>
               <After step={step} />
               <GoesOn step={step} now={visit.now} />

@@ -1,4 +1,4 @@
-import { rulesPath, settingsPath, toolPath, toolsPath } from '../../contract/pages.ts'
+import { rulesPath, settingsPath, toolPath, toolsPath, tryPath } from '../../contract/pages.ts'
 import { restrictingNames } from '../../policy/agent-tools.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { matchesGlob } from '../../policy/glob.ts'
@@ -82,7 +82,11 @@ export async function toolPage(
           <Governing tool={tool} governed={governed} visit={visit} filled={filled} />
         )}
         {rules === null ? null : <Rules rules={rules} />}
-        {tool !== null && isAtLeast(visit, 'member') ? (
+        {tool === null ? (
+          <p>
+            <a href={tryPath}>Try a call</a> of it by the rules.
+          </p>
+        ) : isAtLeast(visit, 'member') ? (
           <TryForm tool={tool} visit={visit} filled={filled} />
         ) : null}
       </article>
