@@ -64,6 +64,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     const row = page.getByRole('table', { name: 'What holds together' }).getByRole('row', { name: 'Members' })
     expect(await row.textContent()).toContain('A tool policy of role member blocks github_create_issue.')
 
+    await page.locator('summary', { hasText: 'Remove …' }).click()
     await page.getByRole('button', { name: 'Remove the policy for: Members' }).click()
     await page.getByText('The policy is removed').waitFor()
     expect(await policies()).toEqual([])

@@ -107,7 +107,8 @@ function Use({ name, quota }: { name: LimitName; quota: Quota }) {
       <meter
         min={0}
         max={most}
-        high={most * 0.8}
+        low={most * 0.8}
+        high={most * 0.95}
         optimum={0}
         value={Math.min(used, most)}
         aria-label={`${capital(words[name][0])}: ${number(used)} of ${number(most)}`}

@@ -3,7 +3,7 @@ import { toolPath } from '../../contract/pages.ts'
 import { limitNames, type LimitName, type Restrictions } from '../../policy/tool-limits.ts'
 import { quote, list } from '../../policy/text.ts'
 import type { Form, PersonsVisit, Problem } from '../visit.ts'
-import { Field, Select, type Filled } from './form.tsx'
+import { Confirm, Field, Select, type Filled } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { actions, Table } from './list.tsx'
 import { FromFile } from './managed.tsx'
@@ -132,19 +132,24 @@ export function Policies(props: {
   readonly mayChange: boolean
 }) {
   const { tool, policies, overrides, visit, mayChange } = props
-  const remove = (kind: 'policy' | 'override', role: string | null) => (
-    <PostForm action={toolPath(tool)} token={visit.token} class="links">
-      <OnceField />
-      <input type="hidden" name="of" value={role ?? ''} />
+  const acts = (kind: 'policy' | 'override', role: string | null) => (
+    <div class="links">
       {kind === 'policy' ? (
         <a class="button" href={`${toolPath(tool)}?of=${role ?? ''}#change`}>
           Change<span class="unseen">{` the policy for: ${whoseWords(role)}`}</span>
         </a>
       ) : null}
-      <button name="action" value={`remove-${kind}`} class="danger">
-        Remove<span class="unseen">{` the ${kind} for: ${whoseWords(role)}`}</span>
-      </button>
-    </PostForm>
+      <Confirm
+        action={toolPath(tool)}
+        token={visit.token}
+        value={`remove-${kind}`}
+        open="Remove …"
+        explanation="From the next decision on, only the other policies and the rules decide."
+        sure={`Remove the ${kind} for: ${whoseWords(role)}`}
+      >
+        <input type="hidden" name="of" value={role ?? ''} />
+      </Confirm>
+    </div>
   )
   const row = (each: Policy | Override, kind: 'policy' | 'override') => [
     <>
@@ -157,7 +162,7 @@ export function Policies(props: {
     ) : (
       <span class="quiet">{`an override, for ${each.members} now`}</span>
     ),
-    ...(mayChange ? [each.managed_by === null ? remove(kind, each.role) : 'the file changes it'] : []),
+    ...(mayChange ? [each.managed_by === null ? acts(kind, each.role) : 'the file changes it'] : []),
   ]
   return (
     <Table
