@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import type { Page } from 'playwright-core'
+import { conditionsIn, mostConditions, rowOf } from '../../src/console/parts/conditions.tsx'
+import type { ParamCondition } from '../../src/policy/operators/index.ts'
 import { startPages, type PagesHome } from '../api/console/pages-home.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { heldCall, signedInAt, violations } from './support.ts'
@@ -145,13 +148,53 @@ inBrowser('an admin starts from a template, whose parts that the form does not s
   await page.getByRole('link', { name: 'Agents ask before they open files with secrets' }).click()
   const name = await page.getByLabel('Name', { exact: true }).inputValue()
   await page.getByLabel('What it is for').fill('our secrets')
+  await page.getByLabel('Parameter, condition 2').fill('..')
+  await page.getByLabel('Values, condition 2').fill('x')
+  await page.getByRole('button', { name: 'Make the rule' }).click()
+  await page.getByText('a parameter is a dotted path').first().waitFor()
+  expect(await page.getByLabel('Parameter, condition 2').getAttribute('aria-invalid')).toBe('true')
+  await page.getByLabel('Parameter, condition 2').fill('tool')
+  await page.getByLabel('Comparison, condition 2').selectOption('is none of')
+  await page.getByLabel('Values, condition 2').fill('one\ntwo')
   await page.getByRole('button', { name: 'Make the rule' }).click()
   await page.getByText('The rule is saved').waitFor()
   const { body: templates } = await home.call('admin', 'GET', '/rule-templates?limit=200')
   const { body } = templates.data.find((each: { body: { name: string } }) => each.body.name === name)
   const made = await named(name)
-  expect(made).toMatchObject({ ...body, description: 'our secrets', status: 'active' })
+  const more = { param: 'tool', operator: 'not_in', value: ['one', 'two'] }
+  expect(made).toMatchObject({
+    ...body,
+    params: [...body.params, more],
+    description: 'our secrets',
+    status: 'active',
+  })
   await home.call('admin', 'DELETE', `${rules()}/${made.id}`)
+})
+
+test('the rows of a form give back the conditions that they show', () => {
+  const scalar = fc.oneof(fc.string({ minLength: 1 }), fc.integer(), fc.boolean(), fc.constantFrom(' ', '5', 'true', '"x"', ' -f', '1e3')) // prettier-ignore
+  const condition = fc.oneof(
+    fc.record({
+      param: fc.constant('to'),
+      operator: fc.constantFrom('equals', 'startswith', 'contains'),
+      value: scalar,
+    }),
+    fc.record({ param: fc.constant('a.b'), operator: fc.constantFrom('in', 'not_in', 'contains'), value: fc.array(scalar, { minLength: 1 }) }), // prettier-ignore
+    fc.record({ param: fc.constant('*'), operator: fc.constant('exists'), value: fc.boolean() }),
+  ) as fc.Arbitrary<ParamCondition>
+  fc.assert(
+    fc.property(fc.array(condition, { minLength: 1, maxLength: 25 }), fc.boolean(), (conditions, isNew) => {
+      const form = new URLSearchParams()
+      for (const [row, each] of conditions.slice(0, mostConditions).entries())
+        for (const [name, value] of Object.entries(rowOf(each)))
+          form.set(`${name}_${row}`, value.replaceAll('\n', '\r\n'))
+      const read = conditionsIn(form, isNew ? conditions.slice(mostConditions) : conditions)
+      // As a new rule, one value may stand for a list of one.
+      const listed = (all: readonly ParamCondition[] = []) => all.map((each) => ({ ...each, value: [each.value].flat() })) // prettier-ignore
+      if (isNew) expect(listed(read)).toEqual(listed(conditions.slice(0, mostConditions)))
+      else expect(read).toEqual(conditions)
+    }),
+  )
 })
 
 inBrowser('a member tries a call, chosen from the recent ones', async () => {

@@ -3,6 +3,7 @@ import { describeCondition, describeLabels } from '../../policy/explain.ts'
 import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/seats.ts'
 import { exactTime } from '../../policy/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
+import { conditionsIn, mostConditions } from './conditions.tsx'
 
 /* From the fields of a rule's form to the body of a request, and back. */
 
@@ -62,6 +63,7 @@ function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string,
     tools: list(lines(text('tools'))),
     side_effects: list(form.getAll('side_effects')),
     labels: Object.keys(labels).length === 0 ? undefined : labels,
+    params: conditionsIn(form, present.params),
     applies_to: isBoth ? present.applies_to : callers === '' ? undefined : [callers],
     match_all: form.get('match_all') === 'true' ? true : present.match_all === false ? false : undefined,
     ...approval(form, present),
@@ -167,6 +169,6 @@ export const keptOf = (rule: RuleBody): (readonly [string, string])[] => [
     const words = describeLabels(rule, which)
     return words === null ? [] : [[`labels.${which}`, words] as const]
   }),
-  ...(rule.params ?? []).map((each) => ['params', describeCondition(each)] as const),
+  ...(rule.params ?? []).slice(mostConditions).map((each) => ['params', describeCondition(each)] as const),
   ...othersOf(rule),
 ]

@@ -2,6 +2,7 @@ import { effectWord } from '../../policy/explain.ts'
 import { seatsOf, type Seat } from '../../policy/seats.ts'
 import type { Form, PersonsVisit, RuleBody } from '../visit.ts'
 import { Checks, Field, Fields, problemsAt, Select, Wrong, type Filled } from './form.tsx'
+import { Conditions as ParamConditions } from './conditions.tsx'
 import { keptOf, rowsFor, seatsIn, valueOf } from './rule-fields.ts'
 import { Also } from './rule.tsx'
 import { capital } from './words.tsx'
@@ -114,7 +115,7 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
         filled={filled}
       />
       <Select name="status" options={states} value={rule?.status ?? 'active'} filled={filled} />
-      {rule === null ? null : <Kept rule={rule} filled={filled} />}
+      {rule === null ? null : <Kept rule={rule} />}
     </>
   )
 }
@@ -145,6 +146,7 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
         filled={filled}
       />
       <Labels rule={rule} known={offered.labels} filled={filled} />
+      <ParamConditions rule={rule} filled={filled} />
       <Select
         name="applies_to"
         options={callers}
@@ -260,14 +262,12 @@ function Seats(props: {
 }
 
 /** What only the API changes. */
-function Kept({ rule, filled }: { rule: RuleBody; filled: Filled }) {
+function Kept({ rule }: { rule: RuleBody }) {
   const parts = keptOf(rule)
-  const wrong = problemsAt(filled, 'params')
   if (parts.length === 0) return null
   return (
-    <section class="note stack" id="params" tabindex={-1} aria-labelledby="kept">
+    <section class="note stack" aria-labelledby="kept">
       <h3 id="kept">Also part of the rule</h3>
-      <Wrong name="params" wrong={wrong} />
       <Also parts={parts} />
       <p class="small">This form keeps it as it is. The API changes it.</p>
     </section>
