@@ -146,6 +146,25 @@ inBrowser('a member tries a call, and reads the verdict and why; nothing is call
   await remove('github_create_issue')
 })
 
+test('a change that waits for a second person leads to its approval, and the page names it', async () => {
+  const { users } = home.server.identities
+  const setRole = (role: string) =>
+    home.call('owner', 'PATCH', `${organization()}/members/${users.admin.user_id}`, { role })
+  await save({ tool_name: 'github_create_issue', allowed: false })
+  await setRole('owner')
+  await home.settings({ loosening: 'second_person' })
+  const sent = await send('owner', path, { action: 'remove-policy', of: '' })
+  const approval = sent.headers.get('location') ?? ''
+  expect(approval).toMatch(/^\/console\/approvals\/apr_/)
+  expect(await home.main(path, 'owner')).toContain(`href="${approval}"`)
+  expect(await home.main('/console/tools/github_get_file', 'owner')).not.toContain(approval)
+  const free = await home.call('owner', 'PATCH', `${organization()}/governance`, { loosening: 'free' })
+  for (const id of [approval.split('/').at(-1), free.body.change.id])
+    await home.call('admin', 'POST', `/approvals/${id}/approve`, {})
+  expect(await policies()).toEqual([])
+  await setRole('admin')
+})
+
 test('who may see and change what', async () => {
   await save({ tool_name: 'github_create_issue', allowed: false })
   const viewer = await home.main(path, 'viewer')

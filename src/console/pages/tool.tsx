@@ -4,6 +4,7 @@ import { effectWord } from '../../policy/explain.ts'
 import { matchesGlob } from '../../policy/glob.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { LimitName } from '../../policy/tool-limits.ts'
+import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { labelsOf, readFields } from '../parts/inputs.tsx'
 import { Empty } from '../parts/list.tsx'
@@ -57,7 +58,11 @@ export async function toolPage(
   const declared = tool === null ? {} : declaredOf(tool)
   const labels = { ...policyLabels, ...labelsOf(declared, at), labels: 'Labels of the values' }
   const filled = labelled(given, labels, {}, given.form?.get('action') === 'try' ? refusedTry : undefined)
-  const [rules, governed] = await Promise.all([rulesOf(visit, name), governedOf(visit, name)])
+  const [rules, governed, changes] = await Promise.all([
+    rulesOf(visit, name),
+    governedOf(visit, name),
+    isAtLeast(visit, 'admin') ? waitingChanges(visit) : new Map<string, never>(),
+  ])
   return {
     status: filled.problem?.status ?? 200,
     title: name,
@@ -74,6 +79,7 @@ export async function toolPage(
         </header>
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
+        <WaitingNote changes={changes.get(name)} now={visit.now} />
         {trial === null ? null : <Tried trial={trial} />}
         {tool === null ? null : <About tool={tool} />}
         {governed === null ? (

@@ -11,7 +11,7 @@ import { LongText, Sentence, Words } from './words.tsx'
 
 /* A change of a rule, a setting or a group that waits for a second person. */
 
-/** By the id of the rule or group that would change, or `sign_in`. Only those that the reader may see. */
+/** By the id of the rule or group that would change, the name of the tool, `settings` or `sign_in`. Only those that the reader may see. */
 type WaitingChanges = ReadonlyMap<string, readonly ApprovalView[]>
 
 /** An organization has at most 50. */

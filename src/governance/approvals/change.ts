@@ -82,14 +82,18 @@ export const openChange = async (
 /** What the API shows of it, in place of parameters. */
 export type ShownChange = Pick<PendingChange, 'title' | 'before' | 'after' | 'why' | 'example'> & {
   readonly groups: readonly { readonly name: string; readonly members: readonly string[] }[]
-  /** The id of the rule, label rule or group; `sign_in` for the provider and its tokens, `settings`; null for anything else. */
+  /**
+   * The id of the rule, label rule or group; the name of the tool of a policy or override; `sign_in` for the provider
+   * and its tokens; `settings`; null for anything else.
+   */
   readonly object: string | null
 }
 
-export const objectOf = ({ operation, given: { id, group } }: ChangeRequest): string | null => {
+export const objectOf = ({ operation, given }: ChangeRequest): string | null => {
   if (operation === 'sign_in' || operation === 'scim_token') return 'sign_in'
   if (operation === 'settings') return 'settings'
-  return [id, group].find((each) => typeof each === 'string') ?? null
+  const { id, group, tool, tool_name: name } = given
+  return [id, group, tool, name].find((each) => typeof each === 'string') ?? null
 }
 
 export const shownChange = ({
