@@ -135,7 +135,13 @@ beforeAll(async () => {
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)
-    found.set(path, named.replace(':step', 's').replace(':name', 'github_create_issue').replace(':trigger', trigger.body.id))
+    found.set(
+      path,
+      named
+        .replace(':step', 's')
+        .replace(':name', 'github_create_issue')
+        .replace(':trigger', trigger.body.id),
+    )
   }
   const steps = [{ id: 'mail', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: '{{input.uploaded_files}}' } }] // prettier-ignore
   const reader = await server.call(users.owner.api_key, 'POST', '/workflows', {

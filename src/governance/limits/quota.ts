@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { countRequests, countRuns, type Counted, type RequestCounts } from '../../db/queries/limits.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Json } from '../../policy/types.ts'
+import type { Config } from '../../shared/config.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Combiner } from '../audit/combiner.ts'
@@ -20,7 +21,6 @@ import {
   type LimitChanges,
   type Usage,
 } from '../../contract/plan-limits.ts'
-import type { Configured } from '../context.ts'
 import { grantSlots } from './slots.ts'
 import { readUsage } from './storage-counters.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
@@ -43,7 +43,10 @@ const quotaView = (plan: Plan, stored: object): QuotaView => ({
 })
 
 /** Throws `not_found`. */
-export async function readQuota({ db, config }: Configured, organizationId: string): Promise<QuotaView> {
+export async function readQuota(
+  { db, config }: { readonly db: Db; readonly config: Pick<Config, 'quotaOverrides'> },
+  organizationId: string,
+): Promise<QuotaView> {
   const row = await db
     .selectFrom('organizations')
     .select(['plan', 'quota_overrides'])
