@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
 import {
+  connectionsPath,
   freezePath,
   groupsPath,
   homePath,
@@ -77,6 +78,7 @@ const places: readonly Place[] = [
   ['/console/sessions', 'Agents', 'member', ''],
   [workflowsPath, 'All workflows', 'viewer', 'Workflows'],
   [triggersPath, 'Triggers', 'member', 'Workflows'],
+  [connectionsPath, 'Connections', 'viewer', 'Workflows'],
   [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
   [rulesPath, 'All rules', 'member', 'Rules'],
   [toolsPath, 'Policies and tools', 'viewer', 'Rules'],

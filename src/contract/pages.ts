@@ -33,6 +33,11 @@ export const groupsPath = '/console/groups'
 /** Every tool, and who may call it with what. Each has a page. */
 export const toolsPath = '/console/tools'
 export const toolPath = (name: string): string => `${toolsPath}/${encodeURIComponent(name)}`
+/** The accounts of services that calls use. Each has a page. */
+export const connectionsPath = '/console/connections'
+export const connectionPath = (id: string): string => `${connectionsPath}/${id}`
+/** With `?service=`, the form that connects it. */
+export const connectPath = `${connectionsPath}/new`
 /** What holds in the organization, and its limits. */
 export const settingsPath = '/console/settings'
 /** Whether every call is denied. Owners stop everything here, and let it go on. */

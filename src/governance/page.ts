@@ -75,14 +75,19 @@ export interface Owned<View extends object = object> {
   readonly word: string
   /** SQL: whether the member `m` sees the row `o`. Default: every member does. */
   readonly seen?: RawBuilder<boolean>
+  /** SQL: the e-mail address of the person of the row `o`, as `owner_email`. Default: null. */
+  readonly ownerEmail?: RawBuilder<string | null>
   view(row: never, context: never): View | Promise<View>
 }
 
 /** `now` is the database's time. */
 export const owned = <T extends OwnedTable, View extends object, C>(
-  given: Pick<Owned, 'kind' | 'word' | 'seen'> & {
+  given: Pick<Owned, 'kind' | 'word' | 'seen' | 'ownerEmail'> & {
     readonly table: T
-    view(row: Selectable<Database[T]> & { readonly now: Date }, context: C): View | Promise<View>
+    view(
+      row: Selectable<Database[T]> & { readonly now: Date; readonly owner_email: string | null },
+      context: C,
+    ): View | Promise<View>
   },
 ): Owned<View> => given
 
@@ -126,11 +131,15 @@ async function show<View extends object>(rows: Owned<View>, row: object, context
 }
 
 /** The compiler knows the columns that all these tables have. */
-const seenBy = (db: Db, { table, seen }: Owned, { organizationId, userId }: Member) =>
+const seenBy = (
+  db: Db,
+  { table, seen, ownerEmail = sql<null>`null` }: Owned,
+  { organizationId, userId }: Member,
+) =>
   db
     .selectFrom(`${table as 'rules'} as o`)
     .selectAll('o')
-    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .select([sql<Date>`clock_timestamp()`.as('now'), ownerEmail.as('owner_email')])
     .where('o.organization_id', '=', organizationId)
     .$if(seen !== undefined, (some) =>
       some.where(sql<boolean>`exists (select from memberships as m

@@ -40,6 +40,10 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/account': [200, 200, 200, 200],
   '/console/approvals': [200, 200, 200, 200],
   '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/connections': [200, 200, 200, 200],
+  '/console/connections/new': [403, 200, 200, 200],
+  // A personal one of the owner; admins see those of everybody.
+  '/console/connections/:id': [404, 404, 200, 200],
   '/console/freeze': [200, 200, 200, 200],
   '/console/groups': [403, 403, 200, 200],
   '/console/groups/:id': [403, 403, 200, 200],
@@ -124,11 +128,17 @@ beforeAll(async () => {
     `/organizations/${server.identities.organization_id}/rules`,
   )
   const trigger = await aWebhookTrigger(server)
+  const connection = await server.call(users.owner.api_key, 'POST', '/tools/web_search/connect', {
+    credential: { provider: 'brave', api_key: 'k' },
+    scope: 'personal',
+    name: 'n'.repeat(200),
+  })
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
     sessions: session,
     keys: owner.body.key_id,
+    connections: connection.body.id,
     groups: group.body.id,
     rules: rules.body.data[0].id,
     workflows: trigger.body.workflow_id,
@@ -160,6 +170,8 @@ beforeAll(async () => {
   found.set('/console/reruns/:id', `/console/reruns/${again.body.id}`)
   states.push(
     '/console/reruns?status=cancelled',
+    '/console/connections/new?service=github',
+    '/console/connections/new?service=search&way=1',
     `/console/runs/${ended}/again`,
     `/console/runs/${ended}`,
     `/console/approvals/${decided}`,

@@ -3,7 +3,7 @@ import type { Request, Response } from 'express'
 import { z } from 'zod'
 import { finishAuthorization } from '../../governance/connections/authorize.ts'
 import type { ApiError } from '../errors.ts'
-import { tagged, accepted, created } from '../route.ts'
+import { tagged, accepted, created, ok } from '../route.ts'
 import { objects } from '../objects.ts'
 import { beginAuthorization } from '../../governance/connections/authorize.ts'
 import {
@@ -11,12 +11,14 @@ import {
   connectionRows,
   renameConnection,
   revokeConnection,
+  services,
 } from '../../governance/connections/connections.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
 import { called, id, time, named } from '../schemas/common.ts'
 import { integrationNames } from '../../tools/index.ts'
 import { knownTool } from './tools.ts'
+import { connectionPath } from '../../contract/pages.ts'
 import { nameField } from '../../policy/text.ts'
 
 const { streamRoute, route } = tagged('Connections')
@@ -64,7 +66,7 @@ const getCallback = streamRoute({
       finished.kind === 'connected'
         ? htmlPage(
             `${finished.title} is connected`,
-            `<p>The connection <code>${escape(finished.connection.name)}</code> is ready. Its calls go to <code>${escape(finished.connection.destination)}</code>. You can close this page.</p>`,
+            `<p>The connection <code>${escape(finished.connection.name)}</code> is ready. Its calls go to <code>${escape(finished.connection.destination)}</code>. <a href="${connectionPath(finished.connection.id)}">Go to the connection</a></p>`,
           )
         : htmlPage(
             `${finished.title} is not connected`,
@@ -142,6 +144,7 @@ const connection = named('Connection', {
   integration,
   scope: connectionScope,
   owner_id: id.nullable().describe('The person of a personal connection.'),
+  owner_email: z.string().nullable(),
   name: z.string(),
   account: z.string().nullable().describe('As the service names it; null if it does not say.'),
   destination: z.string().describe('The host to which calls go, with the port if it is not the default.'),
@@ -153,6 +156,19 @@ const connection = named('Connection', {
   status: z
     .enum(['active', 'expired', 'revoked'])
     .describe('`expired`: the service no longer accepts the credential; connect again.'),
+  lacking_tools: z
+    .array(z.string())
+    .describe('Tools that fail, because the account did not grant their rights. Only Google says this.'),
+})
+
+const service = named('Service', {
+  name: integration,
+  title: z.string(),
+  tools: z.array(z.string()).describe('The tools that one connection serves.'),
+  credential: z
+    .record(z.string(), z.unknown())
+    .describe('JSON Schema of the credential. Fields with `writeOnly` are secrets.'),
+  browser: z.boolean().describe('Whether it is connected without a credential too, in a browser.'),
 })
 
 const begun = named('BegunAuthorization', {
@@ -196,6 +212,16 @@ export const connectionRoutes = [
     },
   }),
   getCallback,
+  route({
+    key: 'GET /services',
+    needs: { scope: 'tools:read', role: 'viewer', subject: 'nothing' },
+    summary: 'The services that people connect, and what each needs',
+    responses: { 200: z.strictObject({ data: z.array(service) }) },
+    handle: ({ context }) => Promise.resolve(ok({ data: services(context.config) })),
+  }),
+  connections.read({
+    summary: 'A connection of the organization or your own; an admin sees those of all members',
+  }),
   connections.list({
     summary: 'The connections of the organization and your own; an admin sees those of all members',
   }),

@@ -1,4 +1,7 @@
 import {
+  connectionPath,
+  connectionsPath,
+  connectPath,
   freezePath,
   homePath,
   providerPath,
@@ -17,6 +20,13 @@ import {
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.tsx'
 import { approvalPage, decideApproval } from './approval.tsx'
+import {
+  changeConnection,
+  connectionPage,
+  connectionsPage,
+  connectPage,
+  connectService,
+} from './connections.tsx'
 import { changeFreeze, freezePage } from './freeze.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
@@ -69,6 +79,17 @@ export const pages: readonly PageRoute[] = [
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  { path: connectionsPath, get: (visit) => connectionsPage(visit) },
+  {
+    path: connectPath,
+    get: (visit) => connectPage(visit),
+    post: (visit, form) => connectService(visit, form),
+  },
+  {
+    path: connectionPath(':id'),
+    get: (visit) => connectionPage(visit),
+    post: (visit, form) => changeConnection(visit, form),
   },
   {
     path: freezePath,

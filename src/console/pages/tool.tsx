@@ -1,4 +1,4 @@
-import { rulesPath, settingsPath, toolPath, toolsPath, tryPath } from '../../contract/pages.ts'
+import { connectPath, rulesPath, settingsPath, toolPath, toolsPath, tryPath } from '../../contract/pages.ts'
 import { restrictingNames } from '../../policy/agent-tools.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { matchesGlob } from '../../policy/glob.ts'
@@ -131,7 +131,10 @@ const About = ({ tool }: { tool: Tool }) => (
             <Badge tone="good" word={tool.needs_connection ? 'Connected' : 'Works'} />
           ) : (
             <>
-              <Badge tone="warn" word="Does not work" /> <Message text={tool.unavailable_because ?? ''} />
+              <Badge tone="warn" word="Does not work" /> <Message text={tool.unavailable_because ?? ''} />{' '}
+              {tool.needs_connection && tool.service !== null ? (
+                <a href={`${connectPath}?service=${tool.service}`}>Connect it</a>
+              ) : null}
             </>
           ),
         ],

@@ -22,7 +22,7 @@ import { type Saving, saveConnection } from './save-connection.ts'
 import { authorizationUrl, findServer, exchangeCode, AuthorizationDenied } from './token-server.ts'
 import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
 import { freshSecondsOf, type FirstAccess } from './access-token.ts'
-import type { ConnectionView } from './connection-view.ts'
+import type { ShownConnection } from './connection-view.ts'
 
 export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
 
@@ -124,7 +124,7 @@ type Attempt = Selectable<ConnectionAttemptsTable>
 
 /** `code` is the error code of the authorization server. */
 export type Finished =
-  | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
+  | { readonly kind: 'connected'; readonly title: string; readonly connection: ShownConnection }
   | { readonly kind: 'refused'; readonly title: string; readonly code: string }
 
 /**
@@ -203,7 +203,7 @@ async function connectWith(
   declaration: IntegrationDeclaration,
   first: FirstAccess,
   signal: AbortSignal,
-): Promise<ConnectionView> {
+): Promise<ShownConnection> {
   const { connections } = context.config
   const addresses = declaration.addresses(first.credential, connections)
   const destination = destinationOf(declaration, first.credential, connections)

@@ -21,7 +21,11 @@ export interface ConnectionView {
   readonly created_at: string
   readonly last_used_at: string | null
   readonly status: ConnectionRow['status']
+  readonly lacking_tools: readonly string[]
 }
+
+/** With the address of the person of a personal connection. */
+export type ShownConnection = ConnectionView & { readonly owner_email: string | null }
 
 const scopeOf = ({ owner_id }: Pick<ConnectionRow, 'owner_id'>): ConnectionScope =>
   owner_id === null ? 'organization' : 'personal'
@@ -39,7 +43,21 @@ export const connectionView = (row: ConnectionRow): ConnectionView => ({
   created_at: row.created_at.toISOString(),
   last_used_at: row.last_used_at?.toISOString() ?? null,
   status: row.status,
+  lacking_tools: row.lacking,
 })
+
+export const ownedConnection = (
+  row: ConnectionRow & { readonly owner_email: string | null },
+): ShownConnection => ({ ...connectionView(row), owner_email: row.owner_email })
+
+export async function shownConnection(tx: ChainTx, row: ConnectionRow): Promise<ShownConnection> {
+  const owner = await tx.trx
+    .selectFrom('users')
+    .select('email as owner_email')
+    .where('id', '=', row.owner_id)
+    .executeTakeFirst()
+  return ownedConnection({ ...row, owner_email: owner?.owner_email ?? null })
+}
 
 /** The entry never has the credential. */
 export function appendConnectionEvent(

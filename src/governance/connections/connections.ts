@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
-import { getTool, integrationNamed } from '../../tools/index.ts'
+import { z } from 'zod'
+import { catalog, getTool, integrationNamed, integrations } from '../../tools/index.ts'
 import type { IntegrationDeclaration } from '../../tools/kit/integration.ts'
+import type { ToolDeclaration } from '../../tools/kit/tool.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireThawedNow } from '../access/frozen.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -13,10 +15,11 @@ import type { Once } from '../idempotency.ts'
 import { owned } from '../page.ts'
 import {
   appendConnectionEvent,
-  connectionView,
+  ownedConnection,
+  shownConnection,
   type ConnectionRow,
   type ConnectionScope,
-  type ConnectionView,
+  type ShownConnection,
 } from './connection-view.ts'
 import { checkCredential, readCredential, type Checking, firstAccess } from './credential-check.ts'
 import { saveConnection, type Saving } from './save-connection.ts'
@@ -49,7 +52,7 @@ export async function connect(
   input: NewConnection,
   signal: AbortSignal,
   once: Once | null = null,
-): Promise<ConnectionView> {
+): Promise<ShownConnection> {
   const declaration = integrationOf(input.tool)
   if (input.scope === 'organization') requireRole(caller.role, 'admin')
   const { role } = caller
@@ -70,7 +73,7 @@ export async function connect(
 export function integrationOf(name: string): IntegrationDeclaration {
   const tool = getTool(name)
   if (tool === undefined) throw notFound('tool', name)
-  const connection = tool.ownService?.integration ?? tool.connection
+  const connection = connectedFor(tool)
   if (connection === 'none') throw new DomainError('bad_request', `\`${name}\` needs no connection`)
   if (connection === 'installation')
     throw new DomainError(
@@ -83,13 +86,32 @@ export function integrationOf(name: string): IntegrationDeclaration {
   return declaration
 }
 
+/** What people connect for it: the name of an integration, else `none` or `installation`. */
+const connectedFor = ({ ownService, connection }: ToolDeclaration): string =>
+  ownService?.integration ?? connection
+
+/** What people can connect, by name. `browser`: an authorization in the browser does it, without a credential. */
+export function services({ connections }: Pick<Config, 'connections'>) {
+  const tools: readonly ToolDeclaration[] = Object.values(catalog)
+  return Object.values<IntegrationDeclaration>(integrations)
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, title, credential, grant }) => ({
+      name,
+      title,
+      tools: tools.filter((tool) => connectedFor(tool) === name).map((tool) => tool.name),
+      credential: z.toJSONSchema(credential, { io: 'input', unrepresentable: 'any' }),
+      browser: grant !== undefined && grant.authorization(connections) !== null,
+    }))
+}
+
 export const connectionRows = owned({
   table: 'connections',
   kind: 'connection',
   word: 'connection',
   // An admin also sees the connections of all members.
   seen: sql`o.owner_id is null or o.owner_id = m.user_id or m.role in ('admin', 'owner')`,
-  view: connectionView,
+  ownerEmail: sql`(select u.email from users as u where u.id = o.owner_id)`,
+  view: ownedConnection,
 })
 
 /** Members rename their own, admins any. Throws `not_found`, `insufficient_role`, and `conflict` if revoked. */
@@ -98,7 +120,7 @@ export async function renameConnection(
   caller: Caller,
   id: string,
   { name }: { readonly name: string },
-): Promise<ConnectionView> {
+): Promise<ShownConnection> {
   return runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()
     const row = await seenRow(tx, present, id)
@@ -108,7 +130,7 @@ export async function renameConnection(
     const next = { ...row, name }
     await tx.trx.updateTable('connections').set({ name }).where('id', '=', id).execute()
     appendConnectionEvent(tx, actorOf(caller), 'renamed', next, { name })
-    return connectionView(next)
+    return shownConnection(tx, next)
   })
 }
 

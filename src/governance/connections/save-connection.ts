@@ -20,9 +20,9 @@ import {
 import type { FirstAccess } from './access-token.ts'
 import {
   appendConnectionEvent,
-  connectionView,
+  shownConnection,
   type ConnectionScope,
-  type ConnectionView,
+  type ShownConnection,
 } from './connection-view.ts'
 import { keptText, lackingTools } from './kept-credential.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
@@ -53,7 +53,7 @@ export async function saveConnection(
   caller: Caller,
   checked: CheckedConnection,
   once: Once | null = null,
-): Promise<ConnectionView> {
+): Promise<ShownConnection> {
   const { declaration, credential, accessToken, freshSeconds, scopes, account, destination, scope } = checked
   const id = newId('connection')
   const { organizationId } = caller
@@ -97,7 +97,7 @@ export async function saveConnection(
       tx.policyChanged()
       const more = { tool: checked.tool, replaced_id: replaced }
       appendConnectionEvent(tx, actorOf(caller), 'created', row, more)
-      return keepMade(once, tx, connectionView(row))
+      return keepMade(once, tx, await shownConnection(tx, row))
     },
   })
 }

@@ -51,7 +51,9 @@ const originOf = (url: string): string => new URL(url).origin
 const base = { base_url: baseUrl.optional().describe('Another address of all APIs of Google.') }
 const serviceAccount = z
   .strictObject({
-    service_account: keyFileOrText.describe('The key file of a service account (JSON).'),
+    service_account: keyFileOrText
+      .meta({ writeOnly: true })
+      .describe('The key file of a service account (JSON).'),
     ...base,
   })
   .refine(

@@ -169,6 +169,7 @@ export const secret = z
   .min(1)
   .max(8192)
   .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without spaces: copy it again')
+  .meta({ writeOnly: true })
 
 export const baseUrl = z
   .string()

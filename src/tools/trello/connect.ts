@@ -7,6 +7,7 @@ const word = z
   .min(1)
   .max(1024)
   .regex(/^[\w.-]+$/, 'has letters, digits, `-`, `_` and `.` only: copy it again')
+  .meta({ writeOnly: true })
 
 const credential = z.strictObject({
   key: word.describe('The API key of the app.'),

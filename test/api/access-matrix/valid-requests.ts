@@ -417,7 +417,9 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     ids: { integration: 'google' },
     query: `error=access_denied&state=${await world.authorization()}`,
   })),
+  'GET /services': of(200),
   'GET /connections': of(200),
+  'GET /connections/{id}': about(200, (world) => world.connection()),
   'PATCH /connections/{id}': about(200, (world) => world.connection(), named),
   'DELETE /connections/{id}': about(204, (world) => world.connection()),
 
