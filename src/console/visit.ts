@@ -1,6 +1,7 @@
 import type { ComponentChild } from 'preact'
 import {
   connectionsPath,
+  dataPath,
   freezePath,
   groupsPath,
   homePath,
@@ -79,6 +80,7 @@ const places: readonly Place[] = [
   [workflowsPath, 'All workflows', 'viewer', 'Workflows'],
   [triggersPath, 'Triggers', 'member', 'Workflows'],
   [connectionsPath, 'Connections', 'viewer', 'Workflows'],
+  [dataPath, 'Files and memory', 'member', 'Workflows'],
   [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
   [rulesPath, 'All rules', 'member', 'Rules'],
   [toolsPath, 'Policies and tools', 'viewer', 'Rules'],

@@ -38,6 +38,9 @@ export const connectionsPath = '/console/connections'
 export const connectionPath = (id: string): string => `${connectionsPath}/${id}`
 /** With `?service=`, the form that connects it. */
 export const connectPath = `${connectionsPath}/new`
+/** The organization's files, and what its runs remember. */
+export const dataPath = '/console/data'
+export const memoryPath = (key: string): string => `${dataPath}/memory/${encodeURIComponent(key)}`
 /** What holds in the organization, and its limits. */
 export const settingsPath = '/console/settings'
 /** Whether every call is denied. Owners stop everything here, and let it go on. */

@@ -95,10 +95,13 @@ test('a member connects for themselves, an admin sees whose it is, and a viewer 
 
 test('the services say which fields are secrets', async () => {
   const { data } = (await home.call('viewer', 'GET', '/services')).body
-  const secrets = data.map(({ name, credential }: { name: string; credential: any }) => [
+  type Schema = Record<'oneOf' | 'anyOf', Schema[] | undefined> & {
+    properties: Record<string, { writeOnly?: boolean }>
+  }
+  const secrets = data.map(({ name, credential }: { name: string; credential: Schema }) => [
     name,
-    (credential.oneOf ?? credential.anyOf ?? [credential]).map(({ properties }: any) =>
-      Object.keys(properties).filter((each) => properties[each].writeOnly === true),
+    (credential.oneOf ?? credential.anyOf ?? [credential]).map(({ properties }) =>
+      Object.keys(properties).filter((each) => properties[each]?.writeOnly === true),
     ),
   ])
   expect(Object.fromEntries(secrets)).toEqual({

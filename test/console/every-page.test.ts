@@ -44,6 +44,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/connections/new': [403, 200, 200, 200],
   // A personal one of the owner; admins see those of everybody.
   '/console/connections/:id': [404, 404, 200, 200],
+  '/console/data': [403, 200, 200, 200],
+  '/console/data/memory/:key': [403, 200, 200, 200],
   '/console/freeze': [200, 200, 200, 200],
   '/console/groups': [403, 403, 200, 200],
   '/console/groups/:id': [403, 403, 200, 200],
@@ -127,6 +129,9 @@ beforeAll(async () => {
     'GET',
     `/organizations/${server.identities.organization_id}/rules`,
   )
+  const memoryKey = encodeURIComponent('last run / of "all" <b>')
+  const value = { value: { seen: ['a', 'b'] }, labels: ['pii'] }
+  await server.call(users.member.api_key, 'PUT', `/memory/${memoryKey}?${own}`, value)
   const trigger = await aWebhookTrigger(server)
   const connection = await server.call(users.owner.api_key, 'POST', '/tools/web_search/connect', {
     credential: { provider: 'brave', api_key: 'k' },
@@ -149,6 +154,7 @@ beforeAll(async () => {
       path,
       named
         .replace(':step', 's')
+        .replace(':key', memoryKey)
         .replace(':name', 'github_create_issue')
         .replace(':trigger', trigger.body.id),
     )

@@ -33,6 +33,7 @@ const file = named('File', {
   has_rows: z.boolean().describe('Whether runs can go over its rows.'),
   created_at: time,
   created_by: id,
+  created_by_email: z.string(),
   last_used_at: time.nullable().describe('When a run last took it.'),
 })
 

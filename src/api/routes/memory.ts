@@ -1,12 +1,12 @@
 import { sql, type RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { memoryKey, maxMemoryValueLength } from '../../tools/memory/tools.ts'
-import { deleteMemory, readMemory, setMemory } from '../../governance/tools/memory.ts'
+import { deleteMemory, listMemory, readMemory, setMemory } from '../../governance/tools/memory.ts'
 import { mostLabels, type Json } from '../../policy/types.ts'
 import { organizationQuery } from '../query.ts'
 import { done, ok, tagged } from '../route.ts'
 import type { Inner } from '../subjects.ts'
-import { named, anyJson, labels, time } from '../schemas/common.ts'
+import { named, anyJson, id, labels, listOf, listQuery, pageIn, time } from '../schemas/common.ts'
 import { validate } from '../errors.ts'
 import { labelSlug } from '../../policy/text.ts'
 
@@ -41,7 +41,26 @@ const valueOrLabels = inMemory(sql`(deleted_at is null or m.role in ('admin', 'o
 const keyOf = (params: { key: string }): string =>
   validate(z.object({ key: memoryKey }), { key: params.key }, 'the path').key
 
+const head = named('MemoryHead', {
+  key: z.string(),
+  labels,
+  bytes: z.int().describe('As it counts for `memory_mb`.'),
+  updated_at: time,
+  updated_by: id,
+  updated_by_email: z.string(),
+})
+
 export const memoryRoutes = [
+  route({
+    key: 'GET /memory',
+    needs: { scope: 'memory:read', role: 'member', subject: 'own' },
+    summary: 'The keys that have a value, in their order, without the values',
+    // The cursor contains a key.
+    query: listQuery.extend({ cursor: z.string().min(1).max(2_000).optional() }),
+    responses: { 200: listOf(head) },
+    handle: async ({ context, caller, query }) =>
+      ok(await listMemory(context.db, caller.organizationId, pageIn(query))),
+  }),
   route({
     key: 'GET /memory/{key}',
     needs: { scope: 'memory:read', role: 'member', subject: 'own' },

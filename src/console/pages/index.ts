@@ -2,6 +2,7 @@ import {
   connectionPath,
   connectionsPath,
   connectPath,
+  dataPath,
   freezePath,
   homePath,
   providerPath,
@@ -27,6 +28,7 @@ import {
   connectPage,
   connectService,
 } from './connections.tsx'
+import { changeData, changeMemory, dataPage, memoryPage } from './data.tsx'
 import { changeFreeze, freezePage } from './freeze.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
@@ -90,6 +92,17 @@ export const pages: readonly PageRoute[] = [
     path: connectionPath(':id'),
     get: (visit) => connectionPage(visit),
     post: (visit, form) => changeConnection(visit, form),
+  },
+  {
+    path: dataPath,
+    takesFile: true,
+    get: (visit) => dataPage(visit),
+    post: (visit, form) => changeData(visit, form),
+  },
+  {
+    path: `${dataPath}/memory/:key`,
+    get: (visit) => memoryPage(visit),
+    post: (visit, form) => changeMemory(visit, form),
   },
   {
     path: freezePath,

@@ -13,7 +13,7 @@ import { growAs } from '../limits/storage.ts'
 import { listPage, type Page, type PageRequest } from '../page.ts'
 import { fileBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { FilesTable } from '../../db/schema/files.ts'
 
 /** Files belong to the organization. */
@@ -67,6 +67,7 @@ export async function addFile(
           created_by: caller.userId,
         })
         .returning(shownColumns)
+        .returning(byEmail)
         .executeTakeFirstOrThrow()
       tx.append({
         eventType: 'file.created',
@@ -104,7 +105,11 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
 }
 
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
-  const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
+  const query = db
+    .selectFrom('files')
+    .select(shownColumns)
+    .select(byEmail)
+    .where('organization_id', '=', organizationId)
   return listPage(db, query, 'file', page, fileView)
 }
 
@@ -113,6 +118,7 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
   const row = await db
     .selectFrom('files')
     .select(shownColumns)
+    .select(byEmail)
     .where('organization_id', '=', organizationId)
     .where('id', '=', id)
     .executeTakeFirst()
@@ -152,6 +158,7 @@ export interface FileView {
   readonly has_rows: boolean
   readonly created_at: string
   readonly created_by: string
+  readonly created_by_email: string
   readonly last_used_at: string | null
 }
 
@@ -170,7 +177,14 @@ const shownColumns = [
   'last_used_at',
 ] as const satisfies readonly (keyof FilesTable)[]
 
-const fileView = (row: Pick<Selectable<FilesTable>, (typeof shownColumns)[number]>): FileView => ({
+const byEmail = sql<string>`(select email from users where users.id = files.created_by)`.as(
+  'created_by_email',
+)
+
+type ShownRow = Pick<Selectable<FilesTable>, (typeof shownColumns)[number]> &
+  Pick<FileView, 'created_by_email'>
+
+const fileView = (row: ShownRow): FileView => ({
   id: row.id,
   organization_id: row.organization_id,
   name: row.name,
@@ -182,5 +196,6 @@ const fileView = (row: Pick<Selectable<FilesTable>, (typeof shownColumns)[number
   has_rows: row.rows_bytes !== null,
   created_at: row.created_at.toISOString(),
   created_by: row.created_by,
+  created_by_email: row.created_by_email,
   last_used_at: row.last_used_at?.toISOString() ?? null,
 })

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Limits } from '../../contract/plan-limits.ts'
 import type { MemoryWrite, SealedMemory } from '../../contract/tool-services.ts'
-import type { Database } from '../../db/schema/index.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { AuditDraft } from '../audit/entry.ts'
 import type { Unsealing, ChangingRuns } from '../context.ts'
@@ -21,6 +21,7 @@ import { list, quote } from '../../policy/text.ts'
 import { hiddenError, type Viewer } from '../access/viewer.ts'
 import { notFound, errorAt } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { pageOf, readBounded, readCursor, type Page, type PageRequest } from '../page.ts'
 import { growAs } from '../limits/storage.ts'
 import { hasRole } from '../access/scopes.ts'
 import { memoryBinding, newVersion } from '../sealing/bindings.ts'
@@ -64,6 +65,47 @@ export async function readMemory(context: Unsealing, viewer: Viewer, key: string
   const text = (await openMemory(context.sealer, organizationId, key, row)) ?? 'null'
   const value = JSON.parse(text) as Json
   return { key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
+}
+
+export interface MemoryHead {
+  readonly key: string
+  readonly labels: readonly Label[]
+  readonly bytes: number
+  readonly updated_at: string
+  readonly updated_by: string
+  readonly updated_by_email: string
+}
+
+/** The keys in their order, without their values. */
+export async function listMemory(
+  db: Db,
+  organizationId: string,
+  { limit, cursor }: PageRequest,
+): Promise<Page<MemoryHead>> {
+  const after = readCursor(cursor, /^key:\P{Cc}{1,256}$/u)?.slice('key:'.length)
+  const rows = await readBounded(db, (trx) =>
+    trx
+      .selectFrom('memory as v')
+      .innerJoin('users as u', 'u.id', 'v.updated_by')
+      .select(['v.key', 'v.labels', 'v.updated_at', 'v.updated_by', 'u.email'])
+      .select(sql<number>`memory_bytes(v.key, v.value_sealed, v.labels)`.as('bytes'))
+      .where('v.organization_id', '=', organizationId)
+      .where('v.deleted_at', 'is', null)
+      .$if(after !== undefined, (rest) => rest.where('v.key', '>', after as string))
+      .orderBy('v.key')
+      .limit(limit + 1)
+      .execute(),
+  )
+  return pageOf(
+    rows,
+    limit,
+    ({ key }) => `key:${key}`,
+    ({ email, updated_at, ...row }) => ({
+      ...row,
+      updated_at: updated_at.toISOString(),
+      updated_by_email: email,
+    }),
+  )
 }
 
 /** Each write gives the key a new one. */

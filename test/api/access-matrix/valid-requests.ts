@@ -428,6 +428,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /files/{id}': about(200, (world) => world.file()),
   'DELETE /files/{id}': about(204, (world) => world.file()),
 
+  'GET /memory': of(200),
   'GET /memory/{key}': aboutMemory(200, (world) => world.memoryKey()),
   'PUT /memory/{key}': aboutMemory(200, (world) => world.memoryKey(), { value: 2 }),
   'DELETE /memory/{key}': aboutMemory(204, (world) => world.memoryKey()),

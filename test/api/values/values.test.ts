@@ -296,6 +296,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'GET /files': 'nothing',
   'GET /files/{id}': 'nothing',
   'DELETE /files/{id}': 'nothing',
+  'GET /memory': 'nothing',
   'GET /memory/{key}': () =>
     planted.memory.map(({ key, row, value }) => ({
       path: `/memory/${key}?organization_id=${organizationId}`,
