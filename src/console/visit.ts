@@ -218,7 +218,14 @@ type Given<Name extends string, T> = [T] extends [undefined | Record<string, nev
     ? { readonly [N in Name]?: T }
     : { readonly [N in Name]: T }
 
+/** A definition that was read from YAML or JSON. Refusals of a call with this body name lines of its text. */
+export interface ReadDefinition {
+  definition: BodyOf<'POST /workflows'>['definition']
+}
+
 export interface Api {
+  readYaml(text: string): Result<ReadDefinition>
+  writeYaml(value: object): string
   /** `key` is that of a route, such as `GET /approvals/{id}`, whose schemas say what it takes and answers. */
   call<Key extends RouteKey, Field extends keyof AnswerOf<Key> = keyof AnswerOf<Key>>(
     key: Key,

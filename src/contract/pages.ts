@@ -22,6 +22,10 @@ export const keysPath = '/console/keys'
 /** Where a person signs a terminal in, with `?code=`. */
 export const terminalPath = '/console/terminal'
 export const workflowsPath = '/console/workflows'
+export const workflowPath = (id: string): string => `${workflowsPath}/${id}`
+/** The text of a new one. With `?import=yaml`, it begins empty. */
+export const newWorkflowPath = '/console/workflows/new'
+export const editWorkflowPath = '/console/workflows/:id/edit'
 /** A form that starts a run. */
 export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */

@@ -77,6 +77,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/terminal': [200, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
   '/console/workflows': [200, 200, 200, 200],
+  '/console/workflows/new': [403, 200, 200, 200],
+  '/console/workflows/:id/edit': [200, 200, 200, 200],
   // Leads to the form that starts a run.
   '/console/workflows/:id': [200, 200, 200, 200],
   '/console/workflows/:id/run': [200, 200, 200, 200],
@@ -185,6 +187,9 @@ beforeAll(async () => {
     `/console/runs/${lost}`,
     `/console/runs/${lost}/steps/s/happened?item_index=0`,
     `/console/workflows/${reader.body.id}/run`,
+    '/console/workflows?search=notes',
+    '/console/workflows?search=nothing-has-this',
+    '/console/workflows/new?import=yaml',
     '/console/runs?status=paused&workflow_name=report',
     '/console/approvals?kind=agent_call',
     '/console/provider?kind=saml',

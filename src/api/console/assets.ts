@@ -21,6 +21,7 @@ const styles = [
   'diff',
   'picture',
   'account',
+  'workflows',
 ] as const
 
 /** Its name in the build. Without a build, it is bundled when the API starts. */

@@ -1,7 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
-import { problemPage } from '../../console/pages/plain.tsx'
+import { keptPage, problemPage } from '../../console/pages/plain.tsx'
 import { ownPlace } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { countRequest, goneSignal } from '../dispatch.ts'
@@ -19,6 +19,7 @@ import {
   readFields,
   readFormWithFile,
   requireOwnPage,
+  hasToken,
   requireToken,
   type SentForm,
 } from './show.ts'
@@ -43,6 +44,12 @@ export function consoleRouter(context: Context, services: Mounted): Router {
     show({ request, response, assets }, problemPage(missing, request.originalUrl), null)
   })
   return router
+}
+
+const otherSession = {
+  status: 403,
+  code: 'unauthenticated',
+  message: 'you have signed in anew since this page was opened, so nothing was done: send it once more',
 }
 
 interface Parts {
@@ -74,20 +81,37 @@ function mount(router: Router, page: PageRoute, parts: Parts): void {
             signal: goneSignal(response, services),
           }),
         )
+      if (page.keeps !== undefined)
+        return answer(page, parts, asked, async () => formOf(await readFields(request, page.keeps?.bytes)))
       const form = await readFields(request)
-      return answer(page, parts, asked, () => Promise.resolve({ form, file: null, release: () => {} }))
+      return answer(page, parts, asked, () => Promise.resolve(formOf(form)))
     }),
   )
 }
 
+const formOf = (form: URLSearchParams): SentForm => ({ form, file: null, release: () => {} })
+
+/** What a stranger sends is shown only to the stranger. */
+async function showKept({ assets }: Parts, { request, response }: Asked): Promise<void> {
+  const form = await readFields(request)
+  show({ request, response, assets }, keptPage(request.originalUrl, form), null)
+}
+
+interface Asked {
+  readonly request: Request
+  readonly response: Response
+}
+
 async function answer(
   page: PageRoute,
-  { context, services, assets, layouts }: Parts,
-  { request, response }: { request: Request; response: Response },
+  parts: Parts,
+  { request, response }: Asked,
   read: (signed: Signed) => Promise<SentForm | null>,
 ): Promise<void> {
+  const { context, services, assets, layouts } = parts
   const signed = await signedIn(context, services, request)
   if (signed === null) {
+    if (page.keeps !== undefined && request.method === 'POST') return showKept(parts, { request, response })
     sendTo(response, `/console/sign-in?return=${encodeURIComponent(ownPlace(request.originalUrl))}`)
     return
   }
@@ -95,8 +119,9 @@ async function answer(
   const sent = await read(signed)
   try {
     const token = formToken(context.config, signed.sessionId)
-    if (sent !== null) requireToken(context.config, signed.sessionId, sent.form)
-    else await renewed(services, request, response, signed)
+    const isOwn = sent === null || hasToken(context.config, signed.sessionId, sent.form)
+    if (sent !== null && page.keeps === undefined) requireToken(context.config, signed.sessionId, sent.form)
+    if (sent === null) await renewed(services, request, response, signed)
     const api = apiOf(context, services, { request, response, signed, file: sent?.file ?? null })
     const person = await personOf(api, request)
     const visit = {
@@ -111,7 +136,11 @@ async function answer(
       hasFile: (sent?.file ?? null) !== null,
     }
     const shown =
-      sent === null || page.post === undefined ? await page.get(visit) : await page.post(visit, sent.form)
+      sent === null || page.post === undefined
+        ? await page.get(visit)
+        : isOwn || page.keeps === undefined
+          ? await page.post(visit, sent.form)
+          : await page.keeps.again(visit, { form: sent.form, problem: otherSession })
     show({ request, response, assets }, shown, { person, token })
   } finally {
     sent?.release()

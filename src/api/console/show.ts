@@ -186,11 +186,14 @@ export function requireOwnPage(config: Config, request: Request): void {
   requireSameOrigin(config, request)
 }
 
-export async function readFields(request: Request): Promise<URLSearchParams> {
+export async function readFields(request: Request, most = formLimit): Promise<URLSearchParams> {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
     throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
-  const body = await readBytes(request, { bytes: formLimit, tooLarge })
+  const body = await readBytes(request, {
+    bytes: most,
+    tooLarge: () => tooLarge(most),
+  })
   return checked(new URLSearchParams(body.whole().toString()))
 }
 
@@ -215,7 +218,7 @@ export async function readFormWithFile(
   try {
     const { file, fields } = await readPageForm(request, entry)
     const form = checked(new URLSearchParams(fields))
-    if (form.toString().length > formLimit) throw tooLarge()
+    if (form.toString().length > formLimit) throw tooLarge(formLimit)
     return { form, file, release: () => permit.release() }
   } catch (error) {
     permit.release()
@@ -232,8 +235,8 @@ function checked(form: URLSearchParams): URLSearchParams {
   return form
 }
 
-const tooLarge = (): ApiError =>
-  new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
+const tooLarge = (most: number): ApiError =>
+  new ApiError('too_large', `the form is larger than ${most} bytes: send less`)
 
 /** Binds the forms of a page to the sign-in session that loaded it. */
 export function formToken(config: Config, sessionId: string): string {
@@ -242,20 +245,25 @@ export function formToken(config: Config, sessionId: string): string {
     .digest('base64url')
 }
 
-export function requireToken(config: Config, sessionId: string, form: URLSearchParams): void {
+/** Whether the form comes from a page of this sign-in session. */
+export function hasToken(config: Config, sessionId: string, form: URLSearchParams): boolean {
   const [given, right] = [form.get('token') ?? '', formToken(config, sessionId)].map((each) =>
     Buffer.from(each),
   )
-  if (
-    given === undefined ||
-    right === undefined ||
-    given.length !== right.length ||
-    !timingSafeEqual(given, right)
+  return (
+    given !== undefined &&
+    right !== undefined &&
+    given.length === right.length &&
+    timingSafeEqual(given, right)
   )
-    throw new ApiError(
-      'unauthenticated',
-      'this form belongs to another sign-in: load the page again, and send it once more',
-    )
+}
+
+export function requireToken(config: Config, sessionId: string, form: URLSearchParams): void {
+  if (hasToken(config, sessionId, form)) return
+  throw new ApiError(
+    'unauthenticated',
+    'this form belongs to another sign-in: load the page again, and send it once more',
+  )
 }
 
 export const queryOf = (request: Request): URLSearchParams =>

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, Response } from 'express'
-import type { Api, Organization, Person } from '../../console/visit.ts'
+import { stringify } from 'yaml'
+import type { Api, Organization, Person, ReadDefinition } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { identityOfSession, type Identity } from '../../governance/access/identity.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
@@ -12,7 +13,10 @@ import { requireScopes } from '../../governance/access/recheck.ts'
 import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
 import { admitted, pathParams, type Sent } from '../admitted.ts'
 import { hashedFile, noFile, sentFile, type FormFile } from '../file-form.ts'
+import { parseJson } from '../json-body.ts'
+import { bodyValues } from '../routes/workflows.ts'
 import { routes } from '../routes/index.ts'
+import { bodyOfYaml, withPlaces } from '../yaml-body.ts'
 
 /** Pages accept no API keys. */
 export interface Signed {
@@ -133,6 +137,14 @@ interface AnyRequest {
 
 function apiFor(context: Context, services: Mounted, sender: Sender): Api {
   return {
+    readYaml(text) {
+      try {
+        return { ok: true, body: bodyOfYaml(Buffer.from(text), parseYamlValues) as ReadDefinition }
+      } catch (thrown) {
+        return refusalOf(toApiError(thrown))
+      }
+    },
+    writeYaml: (value) => stringify(value, { lineWidth: 100 }),
     async call(key, ...[given]) {
       const request = (given ?? {}) as AnyRequest
       for (let looks = 1; ; looks += 1)
@@ -141,21 +153,20 @@ function apiFor(context: Context, services: Mounted, sender: Sender): Api {
           // The tests of the API hold the answers of each route to its schemas.
           return { ok: true, body: (await bodyOf(answer, request)) as never }
         } catch (thrown) {
-          const error = toApiError(thrown)
+          const error = toApiError(withPlaces(thrown, request.body))
           // The application's error handler logs it.
           if (error.code === 'internal') throw thrown
-          const refused = {
-            status: statusOf[error.code],
-            code: error.code,
-            message: error.message,
-            details: error.details,
-          }
-          if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
+          if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return refusalOf(error)
           await delay(lookMilliseconds)
         }
     },
   }
 }
+
+const refusalOf = ({ code, message, details }: ApiError) =>
+  ({ ok: false, status: statusOf[code], code, message, details }) as const
+
+const parseYamlValues = (json: string): unknown => parseJson(Buffer.from(json), bodyValues)
 
 async function call(
   context: Context,

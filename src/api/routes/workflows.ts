@@ -14,10 +14,10 @@ import {
   changeWorkflow,
   createWorkflow,
   deleteWorkflow,
-  listWorkflows,
   readWorkflow,
   type WorkflowInput,
 } from '../../governance/workflows/workflows.ts'
+import { listWorkflows } from '../../governance/workflows/list.ts'
 import { requireFlawless } from '../definition-mistakes.ts'
 import { created, done, ok, tagged } from '../route.ts'
 import { inTable, type Inner } from '../subjects.ts'
@@ -38,6 +38,7 @@ import {
 import { exampleOf, pageWith, story } from '../schemas/example.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { versionNumber } from '../../governance/page.ts'
+import { runStatuses } from '../../contract/status.ts'
 import { nameField, textField, workflowSlug } from '../../policy/text.ts'
 import type { Json } from '../../policy/types.ts'
 import { filter, flag } from '../query.ts'
@@ -151,6 +152,18 @@ export const templateUseBody = named('UseTemplateRequest', {
 const { route } = tagged('Workflows')
 
 const workflowSummary = z.strictObject(workflowShape).meta({ id: 'WorkflowSummary' })
+const listedWorkflow = named('ListedWorkflow', {
+  ...workflowShape,
+  created_by_email: z.string(),
+  last_run: z
+    .strictObject({ id, status: z.enum(runStatuses), created_at: time })
+    .nullable()
+    .describe('the newest one; null without one, and for a key without `runs:read`'),
+  trigger_count: z.int(),
+  warnings: z
+    .array(z.string())
+    .describe('why tools of its current version do not work for you now, one sentence each'),
+})
 const workflow = named('Workflow', {
   ...workflowShape,
   definition: workflowDefinition,
@@ -187,6 +200,14 @@ const savedSample = exampleOf(workflowSummary, {
   updated_at: story.saved,
   protected: false,
   managed_by: null,
+})
+
+const listedSample = exampleOf(listedWorkflow, {
+  ...savedSample,
+  created_by_email: 'ana@larkspur.example',
+  last_run: null,
+  trigger_count: 0,
+  warnings: [],
 })
 
 interface Named {
@@ -281,12 +302,15 @@ export const workflowRoutes = [
   route({
     key: 'GET /workflows',
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'own' },
-    summary: 'Workflows, newest first, all or those of one name',
-    query: listQuery.extend({ name: name.optional() }),
-    example: { answers: { 200: pageWith(savedSample) } },
-    responses: { 200: listOf(workflowSummary) },
+    summary: 'Workflows, newest first, all or those that a name finds',
+    query: listQuery.extend({
+      name: name.optional(),
+      search: filter.optional().describe('part of the name or slug, in upper or lower case'),
+    }),
+    example: { answers: { 200: pageWith(listedSample) } },
+    responses: { 200: listOf(listedWorkflow) },
     handle: async ({ context, caller, query }) =>
-      ok(await listWorkflows(context.db, caller.organizationId, query.name, pageIn(query))),
+      ok(await listWorkflows(context, caller, query, pageIn(query))),
   }),
   route({
     key: 'GET /workflows/{id}',

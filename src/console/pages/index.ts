@@ -3,8 +3,10 @@ import {
   connectionsPath,
   connectPath,
   dataPath,
+  editWorkflowPath,
   freezePath,
   homePath,
+  newWorkflowPath,
   providerPath,
   rerunPath,
   rerunsPath,
@@ -55,7 +57,9 @@ import { toolsPage } from './tools.tsx'
 import { changeTrigger, triggerPage } from './trigger.tsx'
 import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
+import { editorPage, mostFormBytes, useEditor } from './editor.tsx'
 import { workflowsPage } from './workflows.tsx'
+import type { Filled } from '../parts/form.tsx'
 
 export interface PageRoute {
   readonly path: string
@@ -63,6 +67,13 @@ export interface PageRoute {
   post?(visit: PersonsVisit, form: Form): Promise<Shown>
   /** Its form may bring a file. */
   readonly takesFile?: true
+  /** For a page on which people write much: nothing of it is lost when their sign-in ends. */
+  readonly keeps?: {
+    /** The most that its form may have. */
+    readonly bytes: number
+    /** Shows the form again, which belongs to an earlier sign-in, and does nothing. */
+    again(visit: PersonsVisit, filled: Filled): Promise<Shown>
+  }
 }
 
 export const pages: readonly PageRoute[] = [
@@ -199,6 +210,18 @@ export const pages: readonly PageRoute[] = [
     post: (visit, form) => endSession(visit, form),
   },
   { path: workflowsPath, get: (visit) => workflowsPage(visit) },
+  {
+    path: newWorkflowPath,
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => editorPage(visit, filled) },
+    get: (visit) => editorPage(visit),
+    post: (visit, form) => useEditor(visit, form),
+  },
+  {
+    path: editWorkflowPath,
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => editorPage(visit, filled) },
+    get: (visit) => editorPage(visit),
+    post: (visit, form) => useEditor(visit, form),
+  },
   {
     path: `${workflowsPath}/:id`,
     get: ({ params }) =>

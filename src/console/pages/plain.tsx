@@ -1,7 +1,7 @@
 import type { ComponentChild } from 'preact'
 import { Alert, Message } from '../parts/words.tsx'
-import { ownPlace, type Page, type Problem } from '../visit.ts'
-import { homePath, providerSignInPath, secondFactorPath } from '../../contract/pages.ts'
+import { ownPlace, type Form, type Page, type Problem } from '../visit.ts'
+import { homePath, providerSignInPath, secondFactorPath, signInPath } from '../../contract/pages.ts'
 
 export interface Refusal {
   readonly status: number
@@ -84,3 +84,32 @@ export function problemPage({ status, code, message }: Problem, place: string): 
 
 const factorPlace = (place: string): string =>
   `${secondFactorPath}?return=${encodeURIComponent(ownPlace(place))}`
+
+/** Every field goes along, so that nothing that was written is lost. The page says so again if the token is too old. */
+export const keptPage = (place: string, form: Form): Page => ({
+  status: 403,
+  title: 'Your sign-in has ended',
+  main: (
+    <article class="narrow card">
+      <h1>Your sign-in has ended</h1>
+      <p>Nothing was saved, and nothing that you wrote is lost.</p>
+      <ol class="bullets">
+        <li>
+          <a href={signInPath} target="_blank" rel="noopener">
+            Sign in in another tab
+          </a>
+          .
+        </li>
+        <li>Come back here, and go on.</li>
+      </ol>
+      <form method="post" action={place}>
+        {[...form].map(([name, value]) =>
+          name === 'action' ? null : <input type="hidden" name={name} value={value} />,
+        )}
+        <button class="primary" name="action" value="check">
+          Go on
+        </button>
+      </form>
+    </article>
+  ),
+})

@@ -3,7 +3,16 @@ import { labelled, onceOf, Refused, Told } from '../parts/form.tsx'
 import { happenedPath, resolveCall } from './happened.tsx'
 import { outcomeChoices } from '../parts/outcome.tsx'
 import { runFields, stepsPerPage, Steps, type RunShown } from '../parts/steps.tsx'
-import { hasRole, roleIn, type Form, type PersonsVisit, type Problem, type Shown } from '../visit.ts'
+import {
+  hasRole,
+  roleIn,
+  type Form,
+  type PersonsVisit,
+  type Problem,
+  type Shown,
+  type StepView,
+} from '../visit.ts'
+import { shownWhat } from '../../steps/index.ts'
 import { isRepeatable } from './again.tsx'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
@@ -12,10 +21,10 @@ import { runEnded } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
 import { Message, whoOf, Words } from '../parts/words.tsx'
 import { Facts, Value, Inputs } from '../parts/values.tsx'
-import { countedFromOne, partlyDone, RunReason } from '../parts/items.tsx'
+import { countedFromOne, itemWords, partlyDone, RunReason } from '../parts/items.tsx'
 import { Live, pollOf } from '../parts/layout.tsx'
-import { Picture } from '../parts/picture.tsx'
-import { Risk, RunState } from '../parts/state.tsx'
+import { Picture, type DrawnStep } from '../parts/picture.tsx'
+import { Risk, RunState, stateOf, toneOf } from '../parts/state.tsx'
 import { duration, Time } from '../parts/time.tsx'
 
 /** `GET /console/runs/{id}`. The record of an agent's session leads an admin or owner to the page of the session. */
@@ -79,6 +88,20 @@ export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown>
   return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
 }
 
+function boxOf(step: StepView, path: string): DrawnStep {
+  const { id, depends_on, finished_at: end } = step
+  const [state, items] = [stateOf(step), itemWords(step)]
+  return {
+    id,
+    depends_on,
+    what: `${shownWhat(step)}${items === null ? '' : ` · ${items.short}`}`,
+    tone: toneOf(state),
+    badge: <RunState status={state} />,
+    hasEnded: end !== null,
+    address: `${path}/steps/${id}`,
+  }
+}
+
 const told = {
   other:
     'Nothing was saved. The call was made again meanwhile, and its outcome is unknown once more: look for that call, then choose again.',
@@ -126,8 +149,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
                 <Picture
                   layouts={visit.layouts}
                   version={`${run.workflow_id ?? ''}@${run.workflow_version ?? 0}`}
-                  steps={run.steps}
-                  addressOf={(id) => `${path}/steps/${id}`}
+                  steps={run.steps.map((step) => boxOf(step, path))}
                 />
               </section>
             </Live>

@@ -203,14 +203,11 @@ function fromLink(query: URLSearchParams, inputs: Declared): Form | null {
   return given.length === 0 ? null : new URLSearchParams(given)
 }
 
-function Previewed({ preview }: { preview: Preview }) {
+/** What would happen before any step runs. */
+export function WholeRun({ preview }: { preview: Preview }) {
   const { run_approval: approval, not_executable_because: refused } = preview
-  const steps = preview.steps.filter(({ verdict, runs }) => verdict !== 'allow' && runs !== 'never')
-  const asking = preview.steps.filter(({ kind, runs }) => kind === 'ask' && runs !== 'never')
-  const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
   return (
-    <section class="note stack" role="status" aria-labelledby="preview">
-      <h2 id="preview">If you start it like this</h2>
+    <>
       {refused === null ? null : (
         <p>
           It is refused: <Message text={refused} />
@@ -221,6 +218,19 @@ function Previewed({ preview }: { preview: Preview }) {
           The whole run waits for approval before it starts: <Message text={list(approval.reasons, 'and')} />
         </p>
       ) : null}
+    </>
+  )
+}
+
+function Previewed({ preview }: { preview: Preview }) {
+  const { run_approval: approval, not_executable_because: refused } = preview
+  const steps = preview.steps.filter(({ verdict, runs }) => verdict !== 'allow' && runs !== 'never')
+  const asking = preview.steps.filter(({ kind, runs }) => kind === 'ask' && runs !== 'never')
+  const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
+  return (
+    <section class="note stack" role="status" aria-labelledby="preview">
+      <h2 id="preview">If you start it like this</h2>
+      <WholeRun preview={preview} />
       {steps.length === 0 && asking.length === 0 && refused === null && !approval.required ? (
         <p>No step waits for a person, as far as it is known before the run.</p>
       ) : (

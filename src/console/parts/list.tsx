@@ -77,6 +77,19 @@ export function Filters(props: {
   )
 }
 
+/** One field that is always there. */
+export const Search = ({ path, label, chosen }: { path: string; label: string; chosen: Chosen }) => (
+  <form method="get" action={path} role="search" class="search">
+    <Field name="search" label={label} chosen={chosen} />
+    <button>Search</button>
+    {chosen['search'] === undefined ? null : (
+      <a class="button" href={path}>
+        Clear
+      </a>
+    )}
+  </form>
+)
+
 export function Field(props: { name: string; label: string; chosen: Chosen; type?: 'text' | 'date' }) {
   const { name, label, chosen, type = 'text' } = props
   const typed = { type } as { readonly type: 'text' }

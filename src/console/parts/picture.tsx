@@ -1,22 +1,27 @@
-import type { StepView } from '../visit.ts'
 import type { ComponentChild } from 'preact'
-import { box, layoutOf, type Layout, type Layouts, type Rail } from '../graph.ts'
-import { itemWords } from './items.tsx'
-import { shownWhat } from '../../steps/index.ts'
-import { RunState, stateOf, toneOf } from './state.tsx'
+import { box, layoutOf, type GraphStep, type Layout, type Layouts, type Rail } from '../graph.ts'
+import type { Tone } from './state.tsx'
 import { Words } from './words.tsx'
 
 /** Units of the picture. In `rem`, it grows with the reader's font size. */
 const unitsOfRem = 16
 
-interface PictureProps {
-  readonly layouts: Layouts
-  readonly version: string
-  readonly steps: readonly StepView[]
-  readonly addressOf: (id: string) => string
+/** A box of the picture. */
+export interface DrawnStep extends GraphStep {
+  /** What it calls or does. */
+  readonly what: string
+  readonly tone: Tone
+  readonly badge: ComponentChild
+  /** Lines that begin at it are solid. */
+  readonly hasEnded: boolean
+  readonly address: string
 }
 
-type Drawn = Pick<PictureProps, 'steps' | 'addressOf'>
+interface Drawn {
+  readonly steps: readonly DrawnStep[]
+}
+
+type PictureProps = Drawn & { readonly layouts: Layouts; readonly version: string }
 
 /** Screen readers leave it out: the list says the same. The style sheet shows the picture that fits the screen. */
 export function Picture({ layouts, version, ...drawn }: PictureProps) {
@@ -33,7 +38,7 @@ export function Picture({ layouts, version, ...drawn }: PictureProps) {
   )
 }
 
-function Wide({ layout, steps, addressOf }: Drawn & { readonly layout: Layout }) {
+function Wide({ layout, steps }: Drawn & { readonly layout: Layout }) {
   return (
     <div
       class="picture"
@@ -46,7 +51,7 @@ function Wide({ layout, steps, addressOf }: Drawn & { readonly layout: Layout })
       <Drawing {...layout} steps={steps} arrow="arrow">
         {steps.map((step, place) => (
           <foreignObject {...layout.boxes[place]} {...box}>
-            <Box step={step} address={addressOf(step.id)} />
+            <Box step={step} />
           </foreignObject>
         ))}
       </Drawing>
@@ -54,28 +59,27 @@ function Wide({ layout, steps, addressOf }: Drawn & { readonly layout: Layout })
   )
 }
 
-function Narrow({ rail, steps, addressOf }: Drawn & { readonly rail: Rail }) {
+function Narrow({ rail, steps }: Drawn & { readonly rail: Rail }) {
   return (
     <div class="rail" aria-hidden="true">
       <Drawing {...rail} steps={steps} arrow="rail-arrow" />
       <div class="rail-boxes">
         {rail.rows.map((place) => {
           const step = steps[place]
-          return step === undefined ? null : <Box step={step} address={addressOf(step.id)} />
+          return step === undefined ? null : <Box step={step} />
         })}
       </div>
     </div>
   )
 }
 
-/** A line is solid if the step at its beginning has ended. */
 function Drawing(
-  props: Pick<Layout | Rail, 'width' | 'height' | 'lines'> & {
-    readonly steps: readonly StepView[]
-    /** Each picture has its own arrowhead, because browsers do not draw one of a hidden picture. */
-    readonly arrow: string
-    readonly children?: ComponentChild
-  },
+  props: Pick<Layout | Rail, 'width' | 'height' | 'lines'> &
+    Drawn & {
+      /** Each picture has its own arrowhead, because browsers do not draw one of a hidden picture. */
+      readonly arrow: string
+      readonly children?: ComponentChild
+    },
 ) {
   const { width, height, lines, steps, arrow, children } = props
   return (
@@ -92,7 +96,7 @@ function Drawing(
       {lines.map(({ from, path }) => (
         <path
           d={path}
-          class={steps[from]?.finished_at === null ? 'line' : 'line passed'}
+          class={steps[from]?.hasEnded === true ? 'line passed' : 'line'}
           marker-end={`url(#${arrow})`}
         />
       ))}
@@ -107,18 +111,16 @@ const Arrow = ({ id }: { id: string }) => (
   </marker>
 )
 
-function Box({ step, address }: { step: StepView; address: string }) {
-  const items = itemWords(step)
+function Box({ step: { id, what, tone, badge, address } }: { step: DrawnStep }) {
   return (
-    <a class={`box ${toneOf(stateOf(step))}`} href={address} tabindex={-1}>
+    <a class={`box ${tone}`} href={address} tabindex={-1}>
       <span class="box-name">
-        <Words text={step.id} most={60} />
+        <Words text={id} most={60} />
       </span>
       <span class="box-tool">
-        <Words text={shownWhat(step)} most={60} />
-        {items === null ? null : ` · ${items.short}`}
+        <Words text={what} most={80} />
       </span>
-      <RunState status={stateOf(step)} />
+      {badge}
     </a>
   )
 }

@@ -13,7 +13,6 @@ import { toolStanding, requireSound } from '../tools/connections.ts'
 import { errorAt, notFound, type ErrorDetail } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
 import { requireNoTemplate } from './registry-entry.ts'
 import { isRoleName } from '../access/scopes.ts'
 import { growAs } from '../limits/storage.ts'
@@ -130,22 +129,6 @@ export async function insertWorkflow(
   await deploy(tx, caller, { id, version: 1, definition: input.definition, message, origin: from })
   if (row.protected) appendWorkflowEvent(tx, caller, id, 'update', { protected: true })
   return { ...summaryOf({ ...row, managed_by: null }), definition: input.definition }
-}
-
-export async function listWorkflows(
-  db: Db,
-  organizationId: string,
-  name: string | undefined,
-  page: PageRequest,
-): Promise<Page<WorkflowSummary>> {
-  const query = db
-    .selectFrom('workflows')
-    .selectAll()
-    .where('organization_id', '=', organizationId)
-    .where('deleted_at', 'is', null)
-    .where('poll_of', 'is', null)
-    .$if(name !== undefined, (all) => all.where('name', '=', name as string))
-  return listPage(db, query, 'workflow', page, summaryOf)
 }
 
 export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
@@ -446,7 +429,7 @@ function appendWorkflowEvent(
   })
 }
 
-function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
+export function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
   return {
     id: row.id,
     organization_id: row.organization_id,

@@ -106,6 +106,47 @@ describe('the registry', () => {
   })
 })
 
+describe('the list', () => {
+  test('finds a part of a name or slug, and has the last run, triggers and what does not work', async () => {
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    const save = async (body: object) =>
+      (await call('member', 'POST', '/workflows', { definition, ...body })).body.id
+    const [named, slugged] = [
+      await save({ name: 'Quince JAM 100%' }),
+      await save({ name: 'W', slug: 'quince-jelly' }),
+    ]
+    const found = async (text: string) =>
+      idsOf(await call('viewer', 'GET', `/workflows?search=${encodeURIComponent(text)}`))
+    expect(await found('qUInce')).toEqual([slugged, named])
+    expect(await found('jam 100%')).toEqual([named])
+    expect([await found('quince%'), await found('w\nquince')]).toEqual([[], []])
+    const run = (await execute('member', named)).body.execution_id
+    const mail = { id: 'm', tool: 'sheets_append', params: { spreadsheet: 's', rows: [['a']] } }
+    const failing = await save({ name: 'Quince bill', definition: { steps: [mail, { ...mail, id: 'n' }] } })
+    const { body } = await call('viewer', 'GET', '/workflows?search=quince&limit=2')
+    expect(body.data).toMatchObject([
+      {
+        id: failing,
+        last_run: null,
+        trigger_count: 0,
+        warnings: [expect.stringMatching(/`sheets_append` has no conn/)],
+      },
+      { id: slugged, last_run: null, warnings: [], created_by_email: server.identities.users.member.email },
+    ])
+    const rest = await call('viewer', 'GET', `/workflows?search=quince&cursor=${body.next_cursor}`)
+    expect(rest.body.data).toMatchObject([{ id: named, last_run: { id: run, status: 'queued' } }])
+  })
+
+  test('tells a key without `runs:read` no run', async () => {
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    await execute('member', (await call('member', 'POST', '/workflows', { name: 'W', definition })).body.id)
+    const made = await call('member', 'POST', '/api-keys', { name: 'k', scopes: ['workflows:read'] })
+    const listed = await server.call(made.body.api_key, 'GET', '/workflows?limit=1')
+    expect(listed.body.data[0].last_run).toBeNull()
+    expect((await call('member', 'GET', '/workflows?limit=1')).body.data[0].last_run).not.toBeNull()
+  })
+})
+
 describe('the versions of a workflow', () => {
   const remembering = (...ids: string[]) => ({
     steps: ids.map((id) => ({ id, tool: 'memory_get', params: { key: 'k' } })),

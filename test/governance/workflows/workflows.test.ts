@@ -2,12 +2,12 @@ import { describe, expect, test } from '@jest/globals'
 import { workflowDefinition, type WorkflowDefinition } from '../../../src/contract/definition.ts'
 import { hashOf } from '../../../src/shared/canonical-json.ts'
 import type { Caller } from '../../../src/governance/access/identity.ts'
+import { listWorkflows } from '../../../src/governance/workflows/list.ts'
 import { inspectVersion, listVersions, rollBack } from '../../../src/governance/workflows/versions.ts'
 import {
   changeWorkflow,
   createWorkflow,
   deleteWorkflow,
-  listWorkflows,
   readWorkflow,
 } from '../../../src/governance/workflows/workflows.ts'
 import { auditOf } from '../support.ts'
@@ -42,9 +42,7 @@ const create = (caller = member) =>
     definition: reading('a.md'),
   })
 const list = async () =>
-  (await listWorkflows(context.db, member.organizationId, undefined, { limit: 200, cursor: null })).data.map(
-    ({ id }) => id,
-  )
+  (await listWorkflows(context, member, {}, { limit: 200, cursor: null })).data.map(({ id }) => id)
 const deploy = (id: string, path: string) =>
   changeWorkflow(context, member, id, { definition: reading(path) })
 const missing = { code: 'not_found' }
