@@ -79,7 +79,6 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/workflows': [200, 200, 200, 200],
   '/console/workflows/new': [403, 200, 200, 200],
   '/console/workflows/:id/edit': [200, 200, 200, 200],
-  // Leads to the form that starts a run.
   '/console/workflows/:id': [200, 200, 200, 200],
   '/console/workflows/:id/run': [200, 200, 200, 200],
 }

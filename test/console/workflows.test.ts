@@ -133,3 +133,120 @@ test('who may not change a workflow is told whom to ask, and a form is refused',
   expect(answer.status).toBe(403)
   expect((await home.call('member', 'GET', `/workflows/${id}`)).body.version).toBe(1)
 })
+
+describe('a workflow', () => {
+  const steps = [
+    { id: 'read', tool: 'memory_get', params: { key: 'k' } },
+    { id: 'tell', tool: 'sheets_append', params: { spreadsheet: 's', rows: [['{{read.output.value}}']] } },
+  ]
+
+  test('shows what it does, its inputs, runs and triggers, to each role what it may do', async () => {
+    const body = { name: 'Medlar', description: 'a fruit', definition: { inputs: { to: { type: 'string', required: true } }, steps } } // prettier-ignore
+    const id = await save(body)
+    await home.call('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'x' } })
+    const asMember = await home.main(`${path}/${id}`, 'member')
+    expect(plain(asMember)).toMatch(/a fruit.*read.*Allowed.*tell.*Would fail.*after read.*no connection/s)
+    expect(plain(asMember)).toMatch(
+      /Last runs.*Queued.*Versions.*Inputsto.*must be given.*Only people and programs/s,
+    )
+    expect(asMember).toContain(`href="/console/workflows/${id}/edit"`)
+    expect(plain(asMember)).not.toContain('Approve as a template')
+    const asViewer = plain(await home.main(`${path}/${id}`, 'viewer'))
+    expect(asViewer).toContain('Members and above change it: ask an owner for that role.')
+    for (const act of ['Edit', 'Run or preview', 'Delete', 'Triggers', 'Would fail'])
+      expect(asViewer).not.toContain(act)
+  })
+
+  test('says in words what differs between two versions, to its authors alone', async () => {
+    const id = await save({ name: 'Rowan', definition: { inputs: { to: { type: 'string' } }, steps } })
+    const after = {
+      if_skipped: 'skip',
+      steps: [
+        { id: 'new', compute: { a: '1' } },
+        { id: 'tell', tool: 'memory_get', params: { key: 'k' } },
+        { ...steps[0], params: { key: 'other' }, depends_on: ['tell'] },
+      ],
+    }
+    await home.call('member', 'PUT', `/workflows/${id}`, { definition: after, message: 'no sheets' })
+    const page = plain(await home.main(`${path}/${id}?from=1&to=2`, 'member'))
+    expect(page).toContain('no sheets')
+    for (const line of [
+      'The input to is gone.',
+      'The step new is new: it computes.',
+      'The step tell: it calls memory_get, and no longer calls sheets_append.',
+      'The step read: params.key was k, and is other.',
+      'The step read: depends_on is new: ["tell"].',
+      'The steps stand in another order.',
+      'if_skipped is new: skip.',
+    ])
+      expect(page).toContain(line.replaceAll('"', '&quot;'))
+    expect(plain(await home.main(`${path}/${id}?from=2&to=2`, 'member'))).toContain('They are the same.')
+    const of = await home.call('admin', 'POST', '/workflows', { name: 'Foreign', definition })
+    expect(plain(await home.main(`${path}/${of.body.id}?from=1&to=1`, 'member'))).toContain('These versions cannot be compared.') // prettier-ignore
+  })
+
+  describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+    const options = { ...phone, javaScriptEnabled }
+
+    inBrowser('a member goes back to a version, and deletes it', async () => {
+      const id = await save({ name: 'Sorrel' })
+      await home.call('member', 'PUT', `/workflows/${id}`, { definition: { steps } })
+      const { page } = await signedInAt(home.server, 'member', `${path}/${id}`, options)
+      await page.locator('summary', { hasText: 'Go back to 1' }).click()
+      await page.getByLabel('Why').fill('sheets are away')
+      await page.getByRole('button', { name: 'Go back to version 1' }).click()
+      await page.getByText('The earlier version is back').waitFor()
+      expect(await page.getByRole('row', { name: 'the same as 1' }).innerText()).toContain('sheets are away')
+      if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+      await page.locator('summary', { hasText: 'Delete the workflow' }).click()
+      await page.getByRole('button', { name: 'Delete the workflow' }).click()
+      await page.getByText('The workflow is deleted.').waitFor()
+      expect((await home.call('member', 'GET', `/workflows/${id}`)).status).toBe(404)
+    })
+
+    inBrowser('an owner approves it as a template, which nobody deletes', async () => {
+      const id = await save({ name: 'Tansy' })
+      const { page } = await signedInAt(home.server, 'owner', `${path}/${id}`, options)
+      await page.locator('summary', { hasText: 'Approve as a template' }).click()
+      await page.getByLabel('Tags').fill('a, A')
+      await page.getByRole('button', { name: 'Approve it' }).click()
+      await page.getByRole('alert').waitFor()
+      expect(await page.getByLabel('Tags').inputValue()).toBe('a, A')
+      await page.getByLabel('Tags').fill('a, b')
+      await page.getByRole('button', { name: 'Approve it' }).click()
+      await page.getByText('It is a template now').waitFor()
+      await page.locator('summary', { hasText: 'Delete the workflow' }).click()
+      await page.getByRole('button', { name: 'Delete the workflow' }).click()
+      await page.getByText('an owner has to deprecate and archive it first').waitFor()
+    })
+  })
+
+  test('one that comes from a file says so, and is given back to people', async () => {
+    const id = await save({ name: 'Filed', slug: 'filed' })
+    const managed = {
+      path: 'workflows/filed.yaml',
+      repository: null,
+      commit: null,
+      applied_at: new Date(),
+      applied_by: null,
+    }
+    await home.server.context.pool.query('update workflows set managed_by = $2 where id = $1', [
+      id,
+      JSON.stringify(managed),
+    ])
+    for (const place of [`${path}/${id}`, `${path}/${id}/edit`]) {
+      const text = plain(await home.main(place, 'member'))
+      expect(text).toContain('The workflow comes from workflows/filed.yaml')
+      for (const act of ['Save a new version', 'Delete the workflow']) expect(text).not.toContain(act)
+    }
+    const token = await home.tokenOf(`${path}/${id}`, 'member')
+    const answer = await home.post(
+      `${path}/${id}`,
+      { token, action: 'release' },
+      {},
+      await home.cookieOf('member'),
+    )
+    expect(answer.headers.get('location')).toBe(`${path}/${id}?done=release`)
+    expect((await home.call('member', 'GET', `/workflows/${id}`)).body.managed_by).toBeNull()
+  })
+})

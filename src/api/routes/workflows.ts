@@ -41,7 +41,7 @@ import { versionNumber } from '../../governance/page.ts'
 import { runStatuses } from '../../contract/status.ts'
 import { nameField, textField, workflowSlug } from '../../policy/text.ts'
 import type { Json } from '../../policy/types.ts'
-import { filter, flag } from '../query.ts'
+import { filter, flag, wholeNumber } from '../query.ts'
 import {
   approveTemplate,
   archiveTemplate,
@@ -76,6 +76,7 @@ const workflowShape = {
   managed_by: managedBy,
 }
 
+const templateStates = ['active', 'deprecated', 'archived'] as const
 const name = nameField(200)
 const description = textField(2000, 0)
 const message = textField(2000, 0)
@@ -173,6 +174,13 @@ const workflow = named('Workflow', {
     .describe('only after saving a definition: steps whose tool does not work in the organization'),
 })
 
+const workflowDetail = named('WorkflowDetail', {
+  ...workflowShape,
+  created_by_email: z.string(),
+  template_state: z.enum(templateStates).nullable().describe('null: it is no template'),
+  definition: workflowDefinition,
+})
+
 const sample = {
   name: story.workflowName,
   slug: 'third-quarter',
@@ -258,6 +266,7 @@ const summaryShape = {
     .array(z.strictObject({ user_id: id, role }))
     .describe('whose text the version contains, each with the role at the time'),
 }
+const listedVersion = { ...summaryShape, deployed_by_email: z.string() }
 const version = z
   .strictObject({ ...summaryShape, workflow_id: id, digest: z.string(), definition: workflowDefinition })
   .meta({ id: 'WorkflowVersion' })
@@ -316,7 +325,7 @@ export const workflowRoutes = [
     key: 'GET /workflows/{id}',
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
     summary: 'A workflow with its current definition',
-    responses: { 200: workflow },
+    responses: { 200: workflowDetail },
     handle: async ({ context, params }) => ok(await readWorkflow(context.db, params.id)),
   }),
   route({
@@ -343,8 +352,13 @@ export const workflowRoutes = [
     key: 'GET /workflows/{id}/versions',
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
     summary: 'A workflow’s frozen versions, newest first',
-    responses: { 200: z.strictObject({ versions: z.array(z.strictObject(summaryShape)) }) },
-    handle: async ({ context, params }) => ok({ versions: await listVersions(context.db, params.id) }),
+    query: z.object({
+      limit: wholeNumber(1, 200).optional().describe('without it, all'),
+      before: wholeNumber(1, 999_999_999).optional().describe('only versions with a lower number'),
+    }),
+    responses: { 200: z.strictObject({ versions: z.array(z.strictObject(listedVersion)) }) },
+    handle: async ({ context, params, query }) =>
+      ok({ versions: await listVersions(context.db, params.id, query) }),
   }),
   route({
     key: 'GET /workflows/{id}/versions/{version}',
@@ -383,7 +397,7 @@ const oneTemplate = inTable('id', 'template', 'registry_entries', 'workflow_id')
 const template = named('Template', {
   id: id.describe('the workflow’s'),
   organization_id: id,
-  state: z.enum(['active', 'deprecated', 'archived']),
+  state: z.enum(templateStates),
   template_name: z.string(),
   description: z.string(),
   tags: z.array(z.string()),

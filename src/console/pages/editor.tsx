@@ -26,7 +26,7 @@ import { problemPage } from './plain.tsx'
  * buttons send the whole form; the script (browser/editor.ts) sends the same form while a person types.
  */
 
-type Workflow = AnswerOf<'GET /workflows/{id}'>
+export type Workflow = AnswerOf<'GET /workflows/{id}'>
 
 /** Bytes. A text has at most 64 KiB, and a form writes many characters as three. */
 export const mostFormBytes = 256 * 1024
@@ -355,7 +355,7 @@ function drawable(definition: unknown): Definition | null {
     (step['depends_on'] === undefined || isTexts(step['depends_on']))
   if (!steps.every(isStep)) return null
   const shown = definition as Definition
-  return findCycle(dependencies(shown as Parameters<typeof dependencies>[0])) === null ? shown : null
+  return findCycle(dependencies(shown)) === null ? shown : null
 }
 
 const isTexts = (value: unknown): boolean =>

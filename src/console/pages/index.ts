@@ -18,6 +18,7 @@ import {
   triggerPath,
   triggersPath,
   tryPath,
+  workflowPath,
   workflowsPath,
 } from '../../contract/pages.ts'
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
@@ -58,6 +59,7 @@ import { changeTrigger, triggerPage } from './trigger.tsx'
 import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
 import { editorPage, mostFormBytes, useEditor } from './editor.tsx'
+import { changeWorkflow, workflowPage } from './workflow.tsx'
 import { workflowsPage } from './workflows.tsx'
 import type { Filled } from '../parts/form.tsx'
 
@@ -223,9 +225,9 @@ export const pages: readonly PageRoute[] = [
     post: (visit, form) => useEditor(visit, form),
   },
   {
-    path: `${workflowsPath}/:id`,
-    get: ({ params }) =>
-      Promise.resolve({ redirect: startPath.replace(':id', encodeURIComponent(params['id'] ?? '')) }),
+    path: workflowPath(':id'),
+    get: (visit) => workflowPage(visit),
+    post: (visit, form) => changeWorkflow(visit, form),
   },
   {
     path: settingsPath,

@@ -46,7 +46,7 @@ export function DefinitionPicture(props: {
   readonly preview?: Preview | null
 }) {
   const { layouts, definition, preview } = props
-  const needed = dependencies(definition as Parameters<typeof dependencies>[0])
+  const needed = dependencies(definition)
   const byId = new Map(preview?.steps.map((step) => [step.step_id, step]))
   const steps = definition.steps.map((step): DrawnStep => {
     const verdict = verdictOf(byId.get(step.id))
@@ -69,7 +69,7 @@ const mostListed = 200
 
 /** The picture in words, with what would be decided about each step. */
 export function StepsInWords({ definition, preview }: { definition: Definition; preview?: Preview | null }) {
-  const needed = dependencies(definition as Parameters<typeof dependencies>[0])
+  const needed = dependencies(definition)
   const byId = new Map(preview?.steps.map((step) => [step.step_id, step]))
   return (
     <>

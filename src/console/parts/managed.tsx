@@ -106,7 +106,7 @@ export const released = 'It no longer comes from a file: people change it here.'
 /** What the form of the note asks for. */
 export const release = (
   visit: PersonsVisit,
-  object: { readonly kind: 'rule' | 'group' | 'organization'; readonly name: string },
+  object: { readonly kind: 'rule' | 'group' | 'workflow' | 'organization'; readonly name: string },
   form: Form,
 ): Promise<Result<unknown>> =>
   visit.api.call('POST /organizations/{id}/release', {

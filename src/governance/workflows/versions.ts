@@ -32,10 +32,16 @@ export interface VersionView extends VersionSummary {
 }
 
 /** Newest first. */
-export async function listVersions(db: Db, workflowId: string): Promise<VersionSummary[]> {
+export async function listVersions(
+  db: Db,
+  workflowId: string,
+  { limit, before }: { readonly limit?: number | undefined; readonly before?: number | undefined } = {},
+): Promise<(VersionSummary & { readonly deployed_by_email: string })[]> {
   const rows = await db
     .selectFrom('workflow_versions')
+    .innerJoin('users', 'users.id', 'deployed_by')
     .select([
+      'users.email as deployed_by_email',
       'version',
       'deployed_at',
       'deployed_by',
@@ -45,7 +51,9 @@ export async function listVersions(db: Db, workflowId: string): Promise<VersionS
       'authors',
     ])
     .where('workflow_id', '=', workflowId)
+    .$if(before !== undefined, (all) => all.where('version', '<', before as number))
     .orderBy('version', 'desc')
+    .$if(limit !== undefined, (all) => all.limit(limit as number))
     .execute()
   return rows.map((row) => ({ ...row, deployed_at: row.deployed_at.toISOString() }))
 }

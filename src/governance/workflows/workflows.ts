@@ -6,7 +6,7 @@ import type { Context, Changing } from '../context.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { newId } from '../../contract/ids.ts'
 import type { ManagedBy } from '../../db/schema/policy.ts'
-import type { WorkflowsTable } from '../../db/schema/workflows.ts'
+import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { toolStanding, requireSound } from '../tools/connections.ts'
@@ -131,19 +131,33 @@ export async function insertWorkflow(
   return { ...summaryOf({ ...row, managed_by: null }), definition: input.definition }
 }
 
-export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
+export interface WorkflowDetail extends WorkflowSummary {
+  readonly definition: WorkflowDefinition
+  readonly created_by_email: string
+  /** null: it is no template. */
+  readonly template_state: RegistryState | null
+}
+
+export async function readWorkflow(db: Db, id: string): Promise<WorkflowDetail> {
   const row = await db
     .selectFrom('workflows as w')
     .innerJoin('workflow_versions as v', (join) =>
       join.onRef('v.workflow_id', '=', 'w.id').onRef('v.version', '=', 'w.current_version'),
     )
+    .innerJoin('users as u', 'u.id', 'w.created_by')
+    .leftJoin('registry_entries as e', 'e.workflow_id', 'w.id')
     .selectAll('w')
-    .select('v.definition')
+    .select(['v.definition', 'u.email', 'e.state'])
     .where('w.id', '=', id)
     .where('w.deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw notFound('workflow', id)
-  return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
+  return {
+    ...summaryOf(row),
+    created_by_email: row.email,
+    template_state: row.state,
+    definition: JSON.parse(row.definition) as WorkflowDefinition,
+  }
 }
 
 /** A definition, `readers` or `run_by` become a new version, unless they are the same. Without a change, nothing is written. */
