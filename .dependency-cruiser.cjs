@@ -224,7 +224,16 @@ module.exports = {
     packages(
       'console-packages',
       '^src/console/',
-      inModules('preact', 'preact-render-to-string', '@dagrejs/dagre', 'lru-cache', 'uqr', 'diff'),
+      inModules(
+        'preact',
+        'preact-render-to-string',
+        '@dagrejs/dagre',
+        'lru-cache',
+        'uqr',
+        'diff',
+        '@codemirror',
+        '@lezer',
+      ),
       'pages are made from their data alone',
     ),
     only(

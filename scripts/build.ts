@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger } from '@temporalio/worker'
 import { adapters } from '../src/api/adapters.ts'
-import { builtScript, bundleScript } from '../src/api/console/assets.ts'
+import { builtScript, bundleScript, scripts } from '../src/api/console/assets.ts'
 import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
@@ -24,7 +24,7 @@ try {
     stdio: 'inherit',
   })
   cpSync(join(root, 'src', 'console', 'style'), join(making, 'console', 'style'), { recursive: true })
-  writeFileSync(join(making, 'console', builtScript), bundleScript())
+  for (const name of scripts) writeFileSync(join(making, 'console', builtScript(name)), bundleScript(name))
   mkdirSync(join(making, 'adapters'))
   for (const { name, bytes } of adapters().values()) writeFileSync(join(making, 'adapters', name), bytes)
   const code = await bundleWorkflows(join(making, 'workflows'), 'js', new DefaultLogger('WARN'))

@@ -283,6 +283,8 @@ export interface Page {
   readonly status: number
   readonly title: string
   readonly main: ComponentChild
+  /** A script of its own. */
+  readonly script?: 'editor'
 }
 
 interface Download {

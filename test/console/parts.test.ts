@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import { h } from 'preact'
 import { renderToString } from 'preact-render-to-string'
@@ -30,9 +31,15 @@ const steps = (...dependencies: number[][]): GraphStep[] =>
   dependencies.map((needed, place) => ({ id: `s${place}`, depends_on: needed.map((each) => `s${each}`) }))
 
 test('the script of the pages is small: no policy and no schemas are in it', () => {
-  const script = bundleScript()
+  const script = bundleScript('page')
   expect(script).toContain('data-island')
   expect(script.length).toBeLessThan(64 * 1024)
+})
+
+test('the editor of workflows has at most 150 kB compressed', () => {
+  const script = bundleScript('editor')
+  expect(gzipSync(script).length).toBeLessThan(150_000)
+  expect(script).not.toContain('zod')
 })
 
 describe('the picture of steps', () => {

@@ -19,7 +19,14 @@ const save = async (body: object): Promise<string> =>
   (await home.call('member', 'POST', '/workflows', { name: 'W', definition, ...body })).body.id
 const textOf = (...steps: string[]) =>
   `name: Notes\nsteps:\n${steps.map((id) => `  - id: ${id}\n    tool: memory_get\n    params: { key: k }\n`).join('')}`
-const fill = (page: Page, text: string) => page.locator('textarea[name=text]').fill(text)
+/** Where the script has put its editor, this one. */
+async function fill(page: Page, text: string): Promise<void> {
+  const own = page.locator('.cm-content')
+  if ((await own.count()) === 0) return page.locator('textarea[name=text]').fill(text)
+  await own.press('ControlOrMeta+A')
+  await page.keyboard.press('Delete')
+  await page.keyboard.insertText(text)
+}
 
 test('an empty list says what to do first, and a viewer whom to ask', async () => {
   expect(plain(await home.main(path, 'member'))).toContain('Make the first one')
@@ -119,6 +126,47 @@ describe.each([true, false])('the editor with JavaScript: %s', (javaScriptEnable
     await page.getByRole('button', { name: 'Save the workflow' }).click()
     await page.getByRole('heading', { level: 1, name: 'Notes' }).waitFor()
   })
+})
+
+inBrowser(
+  'as one types, mistakes are underlined, the picture is drawn anew, and words are offered',
+  async () => {
+    const { page, errors, foreign } = await signedInAt(home.server, 'member', `${path}/new`)
+    await fill(page, textOf('one', 'two').replace('memory_get', 'memory_git'))
+    await page.locator('.mistakes').getByText('memory_git').waitFor()
+    expect(await page.locator('.cm-lintRange-error').innerText()).toContain('memory_git')
+    expect(await page.locator('.picture .box').count()).toBe(2)
+    expect(await violations(page)).toEqual([])
+    await fill(page, textOf('one', 'two', 'three'))
+    await page.getByText('The definition has no mistake.').waitFor()
+    expect([
+      await page.locator('.cm-lintRange-error').count(),
+      await page.locator('.picture .box').count(),
+    ]).toEqual([0, 3])
+    await page.locator('.cm-content').press('ControlOrMeta+End')
+    await page.keyboard.type('  - id: four\ntool: memory_s')
+    await page.locator('.cm-tooltip-autocomplete').getByText('memory_set').click()
+    await page.keyboard.type('\nparams:\n  key: "{{thr')
+    await page.locator('.cm-tooltip-autocomplete').getByText('three').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByText('What depends on what').waitFor()
+    expect(await page.locator('textarea[name=text]').inputValue()).toContain(
+      'tool: memory_set\n    params:\n      key: "{{thr',
+    )
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'a.yaml', mimeType: 'text/yaml', buffer: Buffer.from(textOf('from_file')) })
+    await page.locator('.picture').getByText('from_file').waitFor()
+    expect([errors, foreign]).toEqual([[], []])
+  },
+)
+
+inBrowser('while one types and the sign-in ends, the page says so, and the text stays', async () => {
+  const { page } = await signedInAt(home.server, 'member', `${path}/new`)
+  await page.context().clearCookies()
+  await fill(page, textOf('kept'))
+  await page.locator('[data-live=editor]').getByText('Your sign-in has ended').waitFor()
+  expect(await page.locator('textarea[name=text]').inputValue()).toBe(textOf('kept'))
 })
 
 test('who may not change a workflow is told whom to ask, and a form is refused', async () => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { buildSync } from 'esbuild'
 import express, { type Router } from 'express'
 
@@ -24,13 +25,17 @@ const styles = [
   'workflows',
 ] as const
 
+/** `page` is of every page, and `editor` of those alone that name it. */
+export const scripts = ['page', 'editor'] as const
+type ScriptName = (typeof scripts)[number]
+
 /** Its name in the build. Without a build, it is bundled when the API starts. */
-export const builtScript = 'browser.bundle.js'
+export const builtScript = (name: ScriptName): string => `${name}.bundle.js`
 
 /** The script with all that it imports, the components of islands among them. */
-export function bundleScript(): string {
+export function bundleScript(name: ScriptName): string {
   const { outputFiles } = buildSync({
-    entryPoints: [fileOf('browser/page.ts')],
+    entryPoints: [fileOf(`browser/${name}.ts`)],
     bundle: true,
     write: false,
     minify: true,
@@ -43,12 +48,13 @@ export function bundleScript(): string {
   return outputFiles[0]?.text ?? ''
 }
 
-const script = (): string =>
-  import.meta.url.endsWith('.ts') ? bundleScript() : readFileSync(fileOf(builtScript), 'utf8')
+const script = (name: ScriptName): string =>
+  import.meta.url.endsWith('.ts') ? bundleScript(name) : readFileSync(fileOf(builtScript(name)), 'utf8')
 
 export interface Assets {
   readonly style: string
   readonly script: string
+  readonly editor: string
   readonly router: Router
 }
 
@@ -59,12 +65,22 @@ export function consoleAssets(): Assets {
     const bytes = Buffer.from(text)
     const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 16)
     const path = `/console/assets/${hash}.${ending}`
-    router.get(path, (_request, response) => {
+    const packed = gzipSync(bytes)
+    router.get(path, (request, response) => {
+      const isPacked = request.acceptsEncodings('gzip') !== false
       response.setHeader('Content-Type', `${type}; charset=utf-8`)
       response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
-      response.end(bytes)
+      response.setHeader('Vary', 'Accept-Encoding')
+      if (isPacked) response.setHeader('Content-Encoding', 'gzip')
+      response.end(isPacked ? packed : bytes)
     })
     return path
   }
-  return { style: serve(style, 'css', 'text/css'), script: serve(script(), 'js', 'text/javascript'), router }
+  const scriptOf = (name: ScriptName): string => serve(script(name), 'js', 'text/javascript')
+  return {
+    style: serve(style, 'css', 'text/css'),
+    script: scriptOf('page'),
+    editor: scriptOf('editor'),
+    router,
+  }
 }

@@ -1,6 +1,7 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import { editWorkflowPath, newWorkflowPath, workflowPath, workflowsPath } from '../../contract/pages.ts'
 import { dependencies, findCycle } from '../../contract/definition-graph.ts'
+import { shapes } from '../../policy/expressions/functions.ts'
 import { DefinitionPicture, StepsInWords, type Definition, type Preview } from '../parts/definition.tsx'
 import { empty, Field, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { Live, OnceField, PostForm } from '../parts/layout.tsx'
@@ -102,6 +103,7 @@ export async function editorPage(
   return {
     status: given.problem?.status ?? 200,
     title: workflow === null ? 'New workflow' : `Edit ${workflow.name}`,
+    script: 'editor',
     main: (
       <article class="page">
         <Head workflow={workflow} />
@@ -181,6 +183,10 @@ function Editor({ visit, workflow, filled, text, found }: EditorProps) {
           >
             {text}
           </textarea>
+          <div hidden>
+            <label for="file">Open a file</label>
+            <input id="file" type="file" accept=".yaml,.yml,.json" data-open-file="" />
+          </div>
           {workflow === null ? null : (
             <Field
               name="message"
@@ -243,9 +249,13 @@ const Assumed = ({ filled }: { filled: Filled }) => (
 
 function Beside({ visit, found }: { visit: PersonsVisit; found: Found }) {
   const { definition, problem, preview } = found
+  const isEmpty = definition === null && problem === null
   return (
     <>
-      {problem === null ? (
+      {definition === null ? null : <div hidden data-known={JSON.stringify(knownOf(definition))} />}
+      {isEmpty ? (
+        <p class="note">Paste the text of a workflow: every mistake is then named here.</p>
+      ) : problem === null ? (
         <p class="note" role="status">
           The definition has no mistake. Whether its tools work here, the preview says.
         </p>
@@ -278,6 +288,13 @@ function Beside({ visit, found }: { visit: PersonsVisit; found: Found }) {
     </>
   )
 }
+
+/** For completion. */
+const knownOf = ({ inputs = {}, steps }: Definition) => ({
+  inputs: Object.keys(inputs),
+  steps: Object.fromEntries(steps.map(({ id, tool }) => [id, tool ?? null])),
+  functions: Object.keys(shapes),
+})
 
 /** As the API names it: `line 3, column 5: …`. */
 const placed = /^(?:the YAML cannot be read: )?line (\d+), column (\d+): (.*)$/s

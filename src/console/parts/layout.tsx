@@ -11,7 +11,7 @@ interface Frame {
   readonly person: Person | null
   readonly token: string
   /** Addresses of the files that the page loads. */
-  readonly assets: { readonly style: string; readonly script: string }
+  readonly assets: { readonly style: string; readonly script: string; readonly editor: string }
   readonly place: string
 }
 
@@ -27,6 +27,7 @@ export function document(page: Page, frame: Frame): string {
         <meta name="color-scheme" content="light dark" />
         <link rel="stylesheet" href={assets.style} />
         <script type="module" src={assets.script} />
+        {page.script === undefined ? null : <script type="module" src={assets[page.script]} />}
       </head>
       <body class={person === null ? undefined : 'signed-in'}>
         <a class="skip" href="#main">
