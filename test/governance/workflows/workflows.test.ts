@@ -112,7 +112,10 @@ describe('workflows', () => {
       { rolled_back_from: null, rolled_back_to: null },
       { rolled_back_from: null, rolled_back_to: null },
     ])
-    expect(await inspectVersion(context.db, member, id, '3')).toMatchObject({ version: 3, message: versions[0]?.message })
+    expect(await inspectVersion(context.db, member, id, '3')).toMatchObject({
+      version: 3,
+      message: versions[0]?.message,
+    })
     const [entry] = await auditOf(context, member.organizationId, 1)
     expect(entry?.metadata).toMatchObject({ version: 3, rolled_back_from: 2, rolled_back_to: 1 })
   })
