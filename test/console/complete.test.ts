@@ -6,7 +6,7 @@ import { workflowSchema } from '../../src/api/workflow-schema.ts'
 
 const text = { type: 'string' }
 const known: Known = {
-  schema: workflowSchema() as NonNullable<Known['schema']>,
+  schema: workflowSchema(),
   tools: [
     {
       name: 'file_read',

@@ -16,7 +16,7 @@ import { shownWhat } from '../../steps/index.ts'
 import { isRepeatable } from './again.tsx'
 import { problemPage } from './plain.tsx'
 import { receiptOf, sentencesOf, Receipts, type ReceiptsProps } from '../parts/receipts.tsx'
-import { triggerPath } from '../../contract/pages.ts'
+import { triggerPath, workflowPath } from '../../contract/pages.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
 import { Message, whoOf, Words } from '../parts/words.tsx'
@@ -316,7 +316,12 @@ function About({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
                 <a href={`/console/runs/${run.made_again_as}`}>a later run</a>
               ),
             ],
-            ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
+            [
+              'Workflow',
+              run.workflow_id === null ? null : (
+                <a href={workflowPath(run.workflow_id)}>{`Version ${run.workflow_version ?? ''}`}</a>
+              ),
+            ],
             [
               'Risk',
               run.risk.reasons.length === 0

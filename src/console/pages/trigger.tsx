@@ -1,4 +1,4 @@
-import { startPath, triggerPath, triggersPath } from '../../contract/pages.ts'
+import { triggerPath, triggersPath, workflowPath } from '../../contract/pages.ts'
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { Confirm, empty, Refused, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
@@ -132,7 +132,7 @@ function factsOf(
   return [
     [
       'Workflow',
-      <a href={startPath.replace(':id', trigger.workflow_id)}>
+      <a href={workflowPath(trigger.workflow_id)}>
         <Words text={workflow} most={120} />
       </a>,
     ],

@@ -1,4 +1,4 @@
-import { peoplePath, startPath, triggerPath, triggersPath } from '../../contract/pages.ts'
+import { peoplePath, triggerPath, triggersPath, workflowPath } from '../../contract/pages.ts'
 import { empty, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
@@ -98,7 +98,7 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
               <a href={triggerPath(trigger.workflow_id, trigger.id)}>
                 <Words text={trigger.name} />
               </a>,
-              <a href={startPath.replace(':id', trigger.workflow_id)}>
+              <a href={workflowPath(trigger.workflow_id)}>
                 <Words text={names.get(trigger.workflow_id) ?? trigger.workflow_id} most={120} />
               </a>,
               whenWords(trigger),
