@@ -137,7 +137,7 @@ test('the forms say what to change, and workflows with one name are told apart',
   const shown = await home.html(`${path}?new=schedule`)
   expect(shown).toContain('>notes (other-notes)</option>')
   expect(shown).toContain(`>notes (${first.workflow_id})</option>`)
-  expect(shown).toContain(`href="/console/workflows/${first.workflow_id}/run"`)
+  expect(shown).toContain(`href="/console/workflows/${first.workflow_id}"`)
 })
 
 test('a trigger whose service account was deleted says that it needs another one', async () => {

@@ -188,7 +188,7 @@ function dataOf(name: string): unknown {
 
 type Loaded = Pick<Known, 'tools' | 'schema'>
 let loading: Promise<Loaded> | undefined
-/** Of the last text whose steps could be read. */
+/** From the last text whose steps could be read. */
 let last: Pick<Known, 'inputs' | 'steps' | 'functions'> = { inputs: [], steps: {}, functions: [] }
 
 async function load(): Promise<Loaded> {

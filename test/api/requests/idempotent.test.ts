@@ -358,7 +358,7 @@ describe('a process that ends between commit and answer', () => {
   })
 
   const found = (by: BootstrapName, path: string, body: unknown) =>
-    as(by, 'GET', path).then((answer) => expect(answer.body).toEqual(body))
+    as(by, 'GET', path).then((answer) => expect(answer.body).toMatchObject(body as object))
   const foundBelow: Check = (answer, { path }) => found('admin', `${path}/${answer.body.id}`, answer.body)
   const voted =
     (decision: 'approve' | 'reject', status: string): Check =>
