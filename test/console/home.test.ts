@@ -20,6 +20,7 @@ inBrowser('an owner of a new organization is shown what to do first, others are 
   expect(await firstSteps('owner')).toEqual([
     'Write the first rule',
     'Turn approvals on',
+    'Connect a service',
     'Save a workflow',
     'Start a run',
     'Approve a call',
@@ -35,7 +36,7 @@ inBrowser('what is done is not shown any more, and each list leads to its page',
   await unknownRun(server, 1)
   const approval = await heldCall(server)
   const { id } = (await server.context.pool.query<{ id: string }>('select id from runs where id <> $1', [held])).rows[0] ?? { id: '' } // prettier-ignore
-  expect(await firstSteps('owner')).toEqual(['Approve a call'])
+  expect(await firstSteps('owner')).toEqual(['Connect a service', 'Approve a call'])
   const page = await homeOf('owner', { javaScriptEnabled: false })
   const linksOf = (part: string) =>
     page
@@ -44,7 +45,7 @@ inBrowser('what is done is not shown any more, and each list leads to its page',
   expect(await linksOf('waiting')).toEqual(expect.arrayContaining([`/console/approvals/${approval}`]))
   expect(await linksOf('unknown')).toEqual([`/console/runs/${id}#waits`])
   expect(await linksOf('agents')).toHaveLength(1)
-  await page.getByText('No run has failed today.').waitFor()
+  await page.getByText('No run has failed, or each was made again.').waitFor()
   await server.context.pool.query(`update runs set status = 'failed', finished_at = now() where id = $1`, [id]) // prettier-ignore
   await page.reload()
   expect(await linksOf('failed')).toEqual([`/console/runs/${id}`])
@@ -56,7 +57,10 @@ inBrowser('what is done is not shown any more, and each list leads to its page',
 inBrowser('a viewer sees runs, and is asked for nothing', async () => {
   const page = await homeOf('viewer')
   await page.getByText('Nothing waits for your decision.').waitFor()
-  expect(await page.locator('main h2').allTextContents()).toEqual(['Waits for you', 'Failed today'])
+  expect(await page.locator('main h2').allTextContents()).toEqual([
+    'Waits for you',
+    'Failed in the last 24 hours',
+  ])
 })
 
 inBrowser('on a phone, the menu opens the places without a script', async () => {

@@ -1,12 +1,29 @@
 import type { ComponentChildren } from 'preact'
-import { accountPath, inboxPath, peoplePath, rulesPath, workflowsPath } from '../../contract/pages.ts'
+import {
+  accountPath,
+  connectPath,
+  inboxPath,
+  newWorkflowPath,
+  peoplePath,
+  rulesPath,
+  settingsPath,
+  workflowsPath,
+} from '../../contract/pages.ts'
 import { Live } from '../parts/layout.tsx'
 import { addressOf } from '../parts/list.tsx'
 import { Asks, sentenceOf } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { whoOf, OrganizationName, Words } from '../parts/words.tsx'
-import { isAtLeast, organizationId, zoneOf, type PersonsVisit, type Result, type Shown } from '../visit.ts'
-import { RunRow, runsPath, startOf } from './runs.tsx'
+import {
+  isAtLeast,
+  organizationId,
+  zoneOf,
+  type PersonsVisit,
+  type RunHead,
+  type Result,
+  type Shown,
+} from '../visit.ts'
+import { RunRow, runsPath } from './runs.tsx'
 import { SessionRow, sessionsPath } from './sessions.tsx'
 
 /* `/console/`: what needs somebody now, and what an owner does first. */
@@ -49,10 +66,11 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
   const { api } = visit
   const params = { id: organizationId(visit) }
   const own = { organization_id: params.id }
-  const [settings, members, rules, workflows, runs, approved, sessions] = await Promise.all([
+  const [settings, members, rules, connections, workflows, runs, approved, sessions] = await Promise.all([
     api.call('GET /organizations/{id}/governance', { params }),
     api.call('GET /organizations/{id}/members', { params, query: { limit: '2' } }),
     api.call('GET /organizations/{id}/rules', { params, query: { limit: '1' } }),
+    api.call('GET /connections', { query: { ...own, limit: '1' } }),
     api.call('GET /workflows', { query: { ...own, limit: '1' } }),
     api.call('GET /runs', { query: { ...own, limit: '1' } }),
     api.call('GET /approvals', { query: { ...own, limit: '1', status: 'approved' } }),
@@ -69,7 +87,7 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
       isDone: settings.ok && settings.body.approvals_enabled,
       title: 'Turn approvals on',
       why: 'While they are off, a call that a rule holds is denied.',
-      path: rulesPath,
+      path: settingsPath,
     },
     {
       isDone: members.ok && members.body.data.length > 1,
@@ -78,10 +96,16 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
       path: peoplePath,
     },
     {
+      isDone: connections.ok && connections.body.data.length > 0,
+      title: 'Connect a service',
+      why: 'Tools of GitHub, Slack, Google and others need an account.',
+      path: connectPath,
+    },
+    {
       isDone: workflows.ok && workflows.body.data.length > 0,
       title: 'Save a workflow',
       why: 'Its form shows what would wait, before anything runs.',
-      path: workflowsPath,
+      path: newWorkflowPath,
     },
     {
       isDone: runs.ok && runs.body.data.length > 0,
@@ -130,7 +154,7 @@ type Now = Awaited<ReturnType<typeof readNow>>
 async function readNow(visit: PersonsVisit) {
   const { api } = visit
   const query = { organization_id: organizationId(visit), limit: String(shown) }
-  const since = startOf(dayOf(visit.now, zoneOf(visit)), zoneOf(visit))
+  const since = new Date(visit.now.getTime() - day).toISOString()
   const isMember = isAtLeast(visit, 'member')
   const [mine, unknown, failed, agents] = await Promise.all([
     api.call('GET /approvals', { query: { ...query, status: 'pending', mine: 'true' } }),
@@ -141,11 +165,20 @@ async function readNow(visit: PersonsVisit) {
   return {
     mine: listOf(mine),
     unknown: listOf(unknown),
-    failed: listOf(failed),
+    failed: stillFailed(listOf(failed)),
     agents: listOf(agents),
     since,
   }
 }
+
+/** Milliseconds. */
+const day = 86_400_000
+
+/** Without those that were made again. */
+const stillFailed = (list: List<RunHead>): List<RunHead> => ({
+  ...list,
+  data: list.data.filter(({ made_again_as: again }) => again === null),
+})
 
 interface List<Row> {
   readonly data: readonly Row[]
@@ -213,10 +246,10 @@ function Now({ now: { mine, unknown, failed, agents, since }, visit }: { now: No
         )}
         <Part
           id="failed"
-          title="Failed today"
+          title="Failed in the last 24 hours"
           all={addressOf(runsPath, { status: 'failed', from: dayOf(new Date(since), zoneOf(visit)) })}
           list={failed}
-          nothing="No run has failed today."
+          nothing="No run has failed, or each was made again."
         >
           {failed.data.map((run) => (
             <RunRow run={run} now={visit.now} />
