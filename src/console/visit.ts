@@ -1,5 +1,6 @@
 import type { ComponentChild } from 'preact'
 import {
+  auditPath,
   connectionsPath,
   dataPath,
   freezePath,
@@ -85,6 +86,7 @@ const places: readonly Place[] = [
   [rulesPath, 'All rules', 'member', 'Rules'],
   [toolsPath, 'Policies and tools', 'viewer', 'Rules'],
   [freezePath, 'Freeze', 'viewer', 'Rules'],
+  [auditPath, 'Audit log', 'admin', 'Rules'],
   [peoplePath, 'People', 'owner', 'Organization'],
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],

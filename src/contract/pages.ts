@@ -45,6 +45,8 @@ export const connectPath = `${connectionsPath}/new`
 /** The organization's files, and what its runs remember. */
 export const dataPath = '/console/data'
 export const memoryPath = (key: string): string => `${dataPath}/memory/${encodeURIComponent(key)}`
+/** Who did what, for admins. */
+export const auditPath = '/console/audit'
 /** What holds in the organization, and its limits. */
 export const settingsPath = '/console/settings'
 /** Whether every call is denied. Owners stop everything here, and let it go on. */

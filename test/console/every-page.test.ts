@@ -40,6 +40,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/account': [200, 200, 200, 200],
   '/console/approvals': [200, 200, 200, 200],
   '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/audit': [403, 403, 200, 200],
   '/console/connections': [200, 200, 200, 200],
   '/console/connections/new': [403, 200, 200, 200],
   // A personal one of the owner; admins see those of everybody.

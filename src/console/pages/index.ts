@@ -1,4 +1,5 @@
 import {
+  auditPath,
   connectionPath,
   connectionsPath,
   connectPath,
@@ -32,6 +33,7 @@ import {
   connectService,
 } from './connections.tsx'
 import { changeData, changeMemory, dataPage, memoryPage } from './data.tsx'
+import { auditPage, verifyAudit } from './audit.tsx'
 import { changeFreeze, freezePage } from './freeze.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
@@ -94,6 +96,11 @@ export const pages: readonly PageRoute[] = [
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  {
+    path: auditPath,
+    get: (visit) => auditPage(visit),
+    post: (visit) => verifyAudit(visit),
   },
   { path: connectionsPath, get: (visit) => connectionsPage(visit) },
   {
