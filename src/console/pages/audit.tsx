@@ -231,7 +231,7 @@ function Proof({ visit, verified }: { visit: PersonsVisit; verified: Verified | 
       ) : (
         <VerifiedWords verified={verified} />
       )}
-      <div class="buttons">
+      <div class="links">
         <PostForm action={auditPath} token={visit.token}>
           <button class="primary">Verify now</button>
         </PostForm>
