@@ -7,8 +7,8 @@ import {
   groupsPath,
   inboxPath,
   rulesPath,
-  startPath,
   toolPath,
+  workflowPath,
 } from '../../contract/pages.ts'
 import { list } from '../../policy/text.ts'
 import { Diff } from '../parts/contents.tsx'
@@ -152,7 +152,7 @@ function aboutOf({ run_id: run, workflow_id: workflow, metadata }: Entry, names:
   }
   const links: (readonly [string, string, string])[] = [
     ...(run === null ? [] : [['run', '', `${runsPath}/${run}`] as const]),
-    ...(workflow === null ? [] : [['workflow', names[workflow] ?? '', startPath.replace(':id', workflow)] as const]), // prettier-ignore
+    ...(workflow === null ? [] : [['workflow', names[workflow] ?? '', workflowPath(workflow)] as const]), // prettier-ignore
     ...Object.entries(pageOf).flatMap(([field, [word, path]]) => {
       const id = metadata[field]
       if (typeof id !== 'string' || id === '') return []
