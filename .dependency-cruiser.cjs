@@ -92,7 +92,7 @@ const governanceRules = Object.entries(governanceFolders).map(([folder, allowed]
 
 /** What is declared of tools and of their services, and acts on nothing. Workflows load it. */
 const declarations =
-  '^src/tools/(index|facts|[^/]+/(tools|connect|fields)|kit/(tool|preview|integration|errors))\\.ts$'
+  '^src/tools/(index|facts|[^/]+/(tools|connect|fields|pages)|kit/(tool|preview|integration|errors))\\.ts$'
 
 const inModules = (...names) => names.map((name) => `node_modules/${name}/`)
 

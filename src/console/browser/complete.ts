@@ -21,7 +21,7 @@ export interface Tool {
 /** What completion knows beside the text. */
 export interface Known {
   readonly tools: readonly Tool[]
-  /** That of a definition; null if it is not served. */
+  /** The schema of a definition; null if it is not served. */
   readonly schema: Schema | null
   readonly functions: readonly string[]
   readonly inputs: readonly string[]
@@ -131,7 +131,7 @@ interface Place {
   readonly path: readonly string[]
   /** The names that already stand beside it. */
   readonly siblings: readonly string[]
-  /** That of the step around it. */
+  /** The step around it. */
   readonly tool: string | null
 }
 
@@ -193,7 +193,7 @@ function toolBelow(after: string, indent: number | null): string | null {
   return null
 }
 
-/** That of the object around the place. */
+/** The indent of the object around the place. */
 function schemaAt({ path, tool }: Place, { schema, tools }: Known): Schema | null {
   if (path[0] === 'steps' && path[1] === 'params') {
     let at: Schema | undefined = tools.find(({ name }) => name === tool)?.params

@@ -62,7 +62,9 @@ export async function beginTerminalLogin(
   const code = newCode()
   await sql`delete from terminal_logins where expires_at < clock_timestamp()`.execute(db)
   const login = { codeHash: hashOfCode(code), keyHash: hash, last4, machine, address }
-  const { rows } = await addTerminalLogin(login, { minutes: codeMinutes, mostOpen, mostOfAddress }).execute(db)
+  const { rows } = await addTerminalLogin(login, { minutes: codeMinutes, mostOpen, mostOfAddress }).execute(
+    db,
+  )
   if (rows.length === 0)
     throw new DomainError(
       'quota_exceeded',
