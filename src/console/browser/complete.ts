@@ -131,7 +131,7 @@ interface Place {
   readonly path: readonly string[]
   /** The names that already stand beside it. */
   readonly siblings: readonly string[]
-  /** The step around it. */
+  /** The tool of the step around it. */
   readonly tool: string | null
 }
 
@@ -193,7 +193,7 @@ function toolBelow(after: string, indent: number | null): string | null {
   return null
 }
 
-/** The indent of the object around the place. */
+/** The schema of the object around the place. */
 function schemaAt({ path, tool }: Place, { schema, tools }: Known): Schema | null {
   if (path[0] === 'steps' && path[1] === 'params') {
     let at: Schema | undefined = tools.find(({ name }) => name === tool)?.params
