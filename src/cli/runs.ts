@@ -34,12 +34,24 @@ export function addRunCommands(program: Command): void {
   command(program, 'logs <run>', 'print what happened in a run')
     .option('-f, --follow', 'go on until the run has ended')
     .action(showLogs)
-  command(program, 'rerun <run>', 'run again from an ended run; what was done is not done twice')
+  command(
+    program,
+    'rerun <run>',
+    'run again from an ended run; a call is not made twice with the same parameters',
+  )
     .option('--from <where>', '`failed` (default), `start`, or steps with commas between them')
     .addOption(
-      new Option('--on-repeat <how>', 'what becomes of a call that was made already').choices(onRepeats),
+      new Option(
+        '--on-repeat <how>',
+        'what becomes of a call that was made already with the same parameters',
+      ).choices(onRepeats),
     )
-    .option('-i, --input <name=value>', 'an input that replaces that of the run', listed, [])
+    .option(
+      '-i, --input <name=value>',
+      'an input that replaces that of the run; calls that read it are made again',
+      listed,
+      [],
+    )
     .option('--latest', 'with the latest version of the workflow')
     .option('-f, --follow', 'show the steps live, and wait for the result')
     .action(runAgain)

@@ -34,6 +34,26 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
+/** The inputs that each step reads, itself or in the outputs that it reads. The graph has no cycle. */
+export function inputsRead({ steps }: Pick<WorkflowDefinition, 'steps'>): Map<string, ReadonlySet<string>> {
+  const byId = new Map(steps.map((step) => [step.id, step]))
+  const found = new Map<string, ReadonlySet<string>>()
+  const readBy = (step: WorkflowStep): ReadonlySet<string> => {
+    const known = found.get(step.id)
+    if (known !== undefined) return known
+    const read = new Set<string>()
+    found.set(step.id, read)
+    for (const reference of referencesOfStep(step)) {
+      if (reference.kind === 'input') read.add(reference.name)
+      const needed = reference.kind === 'step' ? byId.get(reference.stepId) : undefined
+      if (needed !== undefined) for (const name of readBy(needed)) read.add(name)
+    }
+    return read
+  }
+  for (const step of steps) readBy(step)
+  return found
+}
+
 /** Names for each step A the first step that waits for A and for no other step. */
 export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<string, string> {
   const found = new Map<string, string>()

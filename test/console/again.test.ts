@@ -49,6 +49,35 @@ test('the fields have the inputs of the run, and a long text stays as it is', as
   expect(page).not.toContain('inputs.text')
 })
 
+test('a call that was made is named with the inputs that it reads, also through another step', async () => {
+  const { body: workflow } = await home.call('admin', 'POST', '/workflows', {
+    name: 'Told and failed',
+    definition: {
+      inputs: { path: { type: 'string', required: true }, other: { type: 'string' } },
+      steps: [
+        { id: 'note', tool: 'memory_set', params: { key: 'path', value: '{{input.path}}' } },
+        { id: 'tell', tool: 'memory_set', params: { key: 'told', value: '{{note.output.key}}' } },
+        { id: 'alone', tool: 'memory_set', params: { key: 'alone', value: 'yes' } },
+        { id: 'read', tool: 'file_read', params: { path: '{{input.path}}' }, depends_on: ['tell', 'alone'] },
+      ],
+    },
+  })
+  const inputs = { path: 'reports/q4.md' }
+  const begun = await home.call('member', 'POST', `/workflows/${workflow.id}/execute?wait=0`, { inputs })
+  const told: string = begun.body.execution_id
+  await home.call('member', 'POST', `/runs/${told}/cancel`, {})
+  await home.server.context.db
+    .updateTable('run_steps')
+    .set({ status: 'completed' })
+    .where('run_id', '=', told)
+    .where('step_id', '!=', 'read')
+    .execute()
+  const page = plain(await home.main(`/console/runs/${told}/again`, 'member'))
+  expect(page).toContain('note (memory_set) reads path')
+  expect(page).toContain('tell (memory_set) reads path')
+  expect(page).not.toMatch(/alone \(|read \(/)
+})
+
 test('a wrong field is named, and one tap or two make one run, which both pages name', async () => {
   const wrong = await send({ 'inputs.path': 'reports/q3.md', 'inputs.days': 'three' })
   expect([wrong.status, plain(await wrong.text())]).toEqual([

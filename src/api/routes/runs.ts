@@ -200,7 +200,7 @@ export const runDetailRoutes = [
     key: 'POST /runs/{id}/rerun',
     needs: { scope: 'runs:write', role: 'member', subject: 'run' },
     audit: ['workflow.execute', 'approval.requested'],
-    summary: 'Run again from an ended run; what was done is not done twice',
+    summary: 'Run again from an ended run; a call that was made is not made again with the same parameters',
     description:
       'A completed step is not made again if its definition and what it reads are equal: the new run takes its output, with its labels. Nobody’s approval counts for the new run. Another person’s run only as an admin, who then is its requester.',
     bodyLimit: inputsBodyLimit,

@@ -1,4 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
+import { inputsRead } from '../../contract/definition-graph.ts'
 import { runEnded } from '../../contract/status.ts'
 import type { Json } from '../../policy/types.ts'
 import { empty, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
@@ -34,7 +35,7 @@ const longestField = 4_000
 
 /** What becomes of a call that an earlier run has made. */
 export const repeatChoices = [
-  ['hold', 'Ask before it is made once more'],
+  ['hold', 'Ask before the same call is made once more'],
   ['skip', 'Leave it out'],
   ['allow', 'Make it once more'],
 ] as const
@@ -55,7 +56,7 @@ const choices = {
 const words = {
   from: 'Begin',
   version: 'Version of the workflow',
-  on_repeat: 'What an earlier run has written or sent already',
+  on_repeat: 'What an earlier run has written or sent with the same parameters',
   unknown_outcomes: 'Calls whose outcome is unknown',
 }
 
@@ -64,6 +65,14 @@ interface Found {
   readonly inputs: Declared
   /** As texts; those that are too long for a field are left out. */
   readonly given: Form
+  readonly readers: readonly Reader[]
+}
+
+/** A call that was made, and the inputs without which it would be another one. */
+interface Reader {
+  readonly step: string
+  readonly tool: string
+  readonly reads: readonly string[]
 }
 
 async function find(visit: PersonsVisit): Promise<Found | Shown> {
@@ -82,7 +91,20 @@ async function find(visit: PersonsVisit): Promise<Found | Shown> {
     run,
     inputs: Object.fromEntries(fields.map(({ name, declaration }) => [name, declaration])),
     given: new URLSearchParams(fields.map(({ name, text }) => [`${at}.${name}`, text])),
+    readers: readersIn(run, workflow.body, new Set(fields.map(({ name }) => name))),
   }
+}
+
+function readersIn(
+  { steps }: RunShown,
+  { definition }: AnswerOf<'GET /workflows/{id}'>,
+  fields: ReadonlySet<string>,
+): Reader[] {
+  const read = inputsRead(definition)
+  return steps.flatMap(({ id: step, tool, status }) => {
+    const reads = [...(read.get(step) ?? [])].filter((name) => fields.has(name))
+    return tool === null || status !== 'completed' || reads.length === 0 ? [] : [{ step, tool, reads }]
+  })
 }
 
 /** The newest version says which fields there are: not everybody reads the earlier ones. */
@@ -92,7 +114,7 @@ const declaredIn = ({ definition }: AnswerOf<'GET /workflows/{id}'>): Declared =
 export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): Promise<Shown> {
   const found = await find(visit)
   if (!('run' in found)) return found
-  const { run, inputs, given } = found
+  const { run, inputs, given, readers } = found
   const filled = labelled(
     { ...filledIn, form: filledIn.form ?? given },
     { ...labelsOf(inputs, at), ...words },
@@ -122,6 +144,7 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
         <PostForm action={`${runsPath}/${run.id}/again`} token={visit.token} class="card fill">
           <OnceField />
           <InputFields declared={inputs} at={at} filled={filled} />
+          <Readers readers={readers} />
           <Select
             name="from"
             options={choices.from}
@@ -153,6 +176,32 @@ export async function againPage(visit: PersonsVisit, filledIn: Filled = empty): 
       </article>
     ),
   }
+}
+
+const mostReaders = 20
+
+/** What a changed input makes anew. */
+function Readers({ readers }: { readers: readonly Reader[] }) {
+  if (readers.length === 0) return null
+  return (
+    <div class="note small">
+      <p>
+        These calls were made already. If you change what they read, they are made again as other calls, and
+        only your rules hold them:
+      </p>
+      <ul class="bullets">
+        {readers.slice(0, mostReaders).map(({ step, tool, reads }) => (
+          <li>
+            <strong>
+              <Words text={step} most={100} />
+            </strong>{' '}
+            (<Words text={tool} most={100} />) reads <Words text={reads.join(', ')} most={200} />
+          </li>
+        ))}
+      </ul>
+      {readers.length > mostReaders ? <p>{`and ${readers.length - mostReaders} more`}</p> : null}
+    </div>
+  )
 }
 
 /** An earlier run of the chain can have such a call too. */

@@ -79,7 +79,8 @@ export async function rerunsPage(visit: PersonsVisit, filled: Filled = empty): P
           </p>
           <p>
             After an outage, choose the runs that failed. Each is made again from what failed, one after
-            another. What was sent already is not sent twice.
+            another. A call that an earlier run has made with the same parameters is not made twice without a
+            question.
           </p>
         </header>
         <Refused filled={filled} />
@@ -193,7 +194,7 @@ async function matches(visit: PersonsVisit, chosen: Chosen, filter: Filter) {
       />
       <Select
         name="on_repeat"
-        label="What an earlier run has written or sent already"
+        label="What an earlier run has written or sent with the same parameters"
         options={repeatChoices}
       />
       <div class="row">
