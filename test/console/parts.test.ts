@@ -431,11 +431,12 @@ describe('a call that an earlier run has made', () => {
     expect(html).toContain('<a href="/console/runs/run_A">')
     for (const words of [
       'item 3 of step note of run run_A',
-      'Approve: the call is made once more. Reject: the run ends as rejected',
+      'Already done once. Do it again?',
+      'Stop the run: this run ends as rejected, unless the step has on_error: continue.',
       'an admin or owner may decide it too',
     ])
       expect(text).toContain(words)
-    expect(text).not.toContain('was asked too')
+    expect(text).not.toMatch(/was asked too|Request changes/)
   })
 })
 

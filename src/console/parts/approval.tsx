@@ -89,6 +89,7 @@ export function Approval(props: ApprovalProps) {
       <div class="columns">
         <div class="column">
           {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}
+          {isOpen && approval.kind === 'repeat' ? <OnceMore approval={approval} /> : null}
           <Wanted approval={approval} />
           <Changed approval={approval} />
           {approval.kind === 'change' ? (
@@ -277,6 +278,7 @@ function Decide(props: {
 }) {
   const { approval, visit, comment, isCut, problem } = props
   const refused = approval.detail?.vote_refused ?? null
+  const isRepeat = approval.kind === 'repeat'
   if (refused !== null)
     return (
       <section class="note">
@@ -299,7 +301,6 @@ function Decide(props: {
       <OnceField />
       <StandsIn approval={approval} />
       {isCut ? <HaveRead id={approval.id} /> : null}
-      {approval.kind === 'repeat' ? <OnceMore runId={approval.run_id ?? ''} /> : null}
       {problem === null ? null : (
         <p id="comment-problem" class="alert" role="alert">
           {problem}
@@ -321,13 +322,15 @@ function Decide(props: {
       </div>
       <div class="buttons">
         <button id="approve" name="decision" value="approve" class="primary">
-          Approve
+          {isRepeat ? 'Do it again' : 'Approve'}
         </button>
-        <button name="decision" value="request_changes" formnovalidate>
-          Request changes
-        </button>
+        {isRepeat ? null : (
+          <button name="decision" value="request_changes" formnovalidate>
+            Request changes
+          </button>
+        )}
         <button id="reject" name="decision" value="reject" class="danger" formnovalidate>
-          Reject
+          {isRepeat ? 'Stop the run' : 'Reject'}
         </button>
       </div>
       {approval.kind === 'step' || approval.kind === 'edit' ? <EndsRun approval={approval} /> : null}
@@ -336,13 +339,17 @@ function Decide(props: {
 }
 
 /** What the buttons mean for a call that an earlier run has made. */
-const OnceMore = ({ runId }: { runId: string }) => (
-  <p class="small">
-    Approve: the call is made once more. Reject: the run ends as rejected, unless the step has
-    <code>on_error: continue</code>. To leave the call out, reject it, and{' '}
-    <a href={`/console/runs/${runId}`}>run it again</a> with “Leave it out”. Request changes ends the run like
-    Reject: this call is not edited.
-  </p>
+const OnceMore = ({ approval: { run_id: runId } }: { readonly approval: ApprovalView }) => (
+  <div class="note small">
+    <p>
+      <strong>Do it again</strong>: the call is made once more.
+    </p>
+    <p>
+      <strong>Stop the run</strong>: <a href={`/console/runs/${runId ?? ''}`}>this run</a> ends as rejected,
+      unless the step has <code>on_error: continue</code>. To leave only this call out, stop the run, press
+      “Run again…” on its page, and choose “Leave it out”.
+    </p>
+  </div>
 )
 
 /** docs/workflows.md describes every way in which a step can end badly. */

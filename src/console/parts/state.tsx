@@ -179,7 +179,13 @@ export const plainTitle = (approval: ApprovalView): string =>
   approval.kind === 'change' ? sentenceOf(approval).replaceAll('`', '') : sentenceOf(approval)
 
 /** What the request would do if it is approved, or the question. */
-export function sentenceOf(props: ApprovalView): string {
+export function sentenceOf(approval: ApprovalView): string {
+  const act = actOf(approval)
+  if (approval.kind !== 'repeat') return act
+  return approval.status === 'pending' ? `Already done once. Do it again? ${act}` : `Once more: ${act}`
+}
+
+function actOf(props: ApprovalView): string {
   const { kind, tool, summary, side_effect, preview, workflow_name: workflow } = props
   if (preview !== undefined) return preview.title
   if (kind === 'change') return summary ?? 'A change'
