@@ -18,6 +18,8 @@ export interface RunEvent {
   readonly verdict?: string
   readonly rule_name?: string | null
   readonly approval_id?: string | null
+  /** The earlier run that has made the call. */
+  readonly reused_from?: string
   readonly reason?: string
   readonly error?: { readonly code: string; readonly message: string } | null
 }

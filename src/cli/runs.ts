@@ -351,14 +351,16 @@ function wordsOf(event: RunEvent): string {
     verdict,
     rule_name: rule,
     approval_id: approval,
+    reused_from: earlier,
   } = event
   const place = `${step ?? ''}${typeof item === 'number' ? `[${item}]` : ''}`
   const words = [
-    type,
+    earlier === undefined ? type : 'step.taken_over',
     place,
     tool ?? '',
     verdict ?? '',
     typeof rule === 'string' ? `(rule \`${rule}\`)` : '',
+    earlier === undefined ? '' : `(from ${earlier})`,
     approval ?? '',
     event.reason ?? '',
     event.error === undefined || event.error === null ? '' : `${event.error.code}: ${event.error.message}`,

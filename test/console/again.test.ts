@@ -95,6 +95,7 @@ test('a wrong field is named, and one tap or two make one run, which both pages 
     inputs: { path: 'reports/q3.md', days: 4, text: 'x'.repeat(5_000) },
   })
   expect(await home.main(`/console/runs/${made}`, 'member')).toContain(`/console/runs/${run}`)
+  expect(plain(await home.main('/console/runs', 'member'))).toContain('Made again from an earlier run')
   await home.call('member', 'POST', `/runs/${made}/cancel`, {})
   const emptied = await send({ 'inputs.path': 'reports/q4.md', 'inputs.days': '' })
   const { body: third } = await home.call(

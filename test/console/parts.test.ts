@@ -232,7 +232,12 @@ test('decisions about items are in the order of the items, and name an approval 
   } as unknown as PersonsVisit
   const html = renderToString(
     h(Receipts, {
-      receipt: { decisions: [2, 0, 1].map(decisionOf), run_approvals: [], next_cursor: null },
+      receipt: {
+        decisions: [2, 0, 1].map(decisionOf),
+        run_approvals: [],
+        reused: [0, 1].map((item_index) => ({ step_id: 'note', item_index, run_id: 'run_0' })),
+        next_cursor: null,
+      },
       path: '/console/runs/run_1',
       visit,
       organizationId: 'org_1',
@@ -243,6 +248,7 @@ test('decisions about items are in the order of the items, and name an approval 
   expect([...text.matchAll(/send, item (\d)/g)].map(([, item]) => item)).toEqual(['1', '2', '3'])
   expect(text).toContain('Rule r holds it. Its approval lets this one call through.')
   expect(text).not.toContain('apr_')
+  expect(text).toContain('Not decided anew, but taken over from an earlier run: note')
   const links = [...html.matchAll(/approvals\/apr_01M8(\d)"/g)].map(([, item]) => item)
   expect(links).toEqual(['0', '1', '2'])
 })

@@ -76,6 +76,18 @@ test('what was completed is taken over with its output, and only the failed step
   expect(run).toMatchObject({ rerun_of: first, nodes_executed: 1 })
   expect(run?.outputs).toMatchObject({ first: { text: 'a' }, last: { text: 'b' } })
   expect(run?.steps.map(({ reused_from }) => reused_from)).toEqual([first, first, null])
+  const events = await stack.context.db
+    .selectFrom('run_events')
+    .select('data')
+    .where('run_id', '=', second)
+    .where('type', '=', 'step.completed')
+    .orderBy('seq')
+    .execute()
+  expect(events.map(({ data }) => (data as { reused_from?: string }).reused_from)).toEqual([
+    first,
+    first,
+    undefined,
+  ])
   const receipt = JSON.parse(
     await (await readReceipt(stack.context.db, stack.organizationId, second)).text(),
   ) as object

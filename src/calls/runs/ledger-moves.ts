@@ -132,7 +132,10 @@ export function settle(call: LockedCall, how: Settlement): void {
   if (how.state === 'unknown_outcome') stepEvent(tx, effect, 'step.unknown_outcome')
   updateRunStatus(call, reason)
   if (how.state !== 'retry' && how.state !== 'unknown_outcome')
-    stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+    stepEvent(tx, effect, `step.${how.state}`, {
+      ...(how.error ? { error: how.error } : {}),
+      ...(effect.reused_from === null ? {} : { reused_from: effect.reused_from }),
+    })
   if (effect.tool === null) return appendEndWithoutCall(call, how)
   const { reused_from: reusedFrom } = effect
   tx.append({

@@ -165,6 +165,7 @@ export function RunRow({ run, now }: { run: RunHead; now: Date }) {
           </p>
         )}
         <p class="quiet small">
+          {run.rerun_of === null ? null : 'Made again from an earlier run, '}
           {run.trigger === null ? null : (
             <>
               Trigger <Words text={run.trigger.name} most={120} />,{' '}

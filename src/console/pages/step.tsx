@@ -1,5 +1,14 @@
 import { shownWhat } from '../../steps/index.ts'
-import { runFields, After, Earlier, Looking, Said, GoesOn, type RunShown } from '../parts/steps.tsx'
+import {
+  runFields,
+  After,
+  Earlier,
+  Looking,
+  Said,
+  GoesOn,
+  isTakenOver,
+  type RunShown,
+} from '../parts/steps.tsx'
 import { type PersonsVisit, type Shown, type Result, type StepView, type CallsView } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { toolPath } from '../../contract/pages.ts'
@@ -102,7 +111,9 @@ function Step({ run, step, place, calls, output, visit }: StepProps) {
               {step.kind === 'ask' && step.approval_ids[0] !== undefined && step.items === null ? (
                 <a href={`/console/approvals/${step.approval_ids[0]}`}>Its question</a>
               ) : null}
-              {step.duration_ms === null ? null : <span>{`took ${duration(step.duration_ms)}`}</span>}
+              {step.duration_ms === null || isTakenOver(step) ? null : (
+                <span>{`took ${duration(step.duration_ms)}`}</span>
+              )}
               {step.labels.length === 0 ? null : <Labels labels={step.labels} />}
             </div>
           </header>

@@ -8,7 +8,7 @@ import { Decided } from './votes.tsx'
 import { Message, Words } from './words.tsx'
 
 export interface ReceiptsProps {
-  readonly receipt: Pick<ReceiptView, 'run_approvals' | 'decisions' | 'next_cursor'> | Problem
+  readonly receipt: Pick<ReceiptView, 'run_approvals' | 'decisions' | 'reused' | 'next_cursor'> | Problem
   readonly path: string
   readonly visit: PersonsVisit
   readonly organizationId: string
@@ -19,7 +19,9 @@ export function Receipts({ receipt, path, visit, words, organizationId }: Receip
   const chosen = chosenOf(visit.query, ['receipts'])
   const list = 'decisions' in receipt ? inItemOrder(receipt.decisions) : []
   const ofRun = 'decisions' in receipt ? receipt.run_approvals : []
+  const reused = 'decisions' in receipt && chosen['receipts'] === undefined ? receipt.reused : []
   const version = [
+    ...reused.map(({ step_id, item_index }) => `${step_id}.${item_index ?? ''}`),
     ...ofRun.map(versionOf),
     ...list.map(({ decision_id, outcome, approval, executed_at }) =>
       [decision_id, outcome ?? '', approval === null ? '' : versionOf(approval), executed_at ?? ''].join(' '),
@@ -34,7 +36,7 @@ export function Receipts({ receipt, path, visit, words, organizationId }: Receip
             <Message text={receipt.message} />
           </p>
         )}
-        {'decisions' in receipt && list.length === 0 && ofRun.length === 0 ? (
+        {'decisions' in receipt && list.length === 0 && ofRun.length === 0 && reused.length === 0 ? (
           <p class="quiet">
             {chosen['receipts'] === undefined ? 'No call was decided.' : 'There are no more.'}
           </p>
@@ -47,6 +49,7 @@ export function Receipts({ receipt, path, visit, words, organizationId }: Receip
             <Decided approval={approval} organizationId={organizationId} visit={visit} />
           </div>
         ))}
+        <TakenOver reused={reused} />
         <ol class="rows">
           {list.map((decision) => (
             <Decision decision={decision} organizationId={organizationId} visit={visit} />
@@ -62,6 +65,22 @@ export function Receipts({ receipt, path, visit, words, organizationId }: Receip
       </section>
     </Live>
   )
+}
+
+const mostNamed = 20
+
+/** Their decisions are in the receipts of earlier runs. */
+function TakenOver({ reused }: Pick<ReceiptView, 'reused'>) {
+  return [...Map.groupBy(reused, ({ run_id }) => run_id)].map(([run, calls]) => {
+    const steps = [...new Set(calls.map(({ step_id }) => step_id))]
+    return (
+      <p class="row small">
+        Not decided anew, but taken over from <a href={`/console/runs/${run}`}>an earlier run</a>:{' '}
+        <Words text={steps.slice(0, mostNamed).join(', ')} most={400} />
+        {steps.length > mostNamed ? ` and ${steps.length - mostNamed} more` : ''}
+      </p>
+    )
+  })
 }
 
 const versionOf = ({ id, status, votes }: ReceiptView['run_approvals'][number]): string =>
@@ -157,7 +176,7 @@ export async function receiptOf(
   const found = await visit.api.call('GET /runs/{id}/authorization', {
     params: { id: runId },
     query: { limit: '20', order, ...(cursor === null ? {} : { cursor }) },
-    only: ['run_approvals', 'decisions', 'next_cursor'],
+    only: ['run_approvals', 'decisions', 'reused', 'next_cursor'],
   })
   return found.ok ? found.body : found
 }

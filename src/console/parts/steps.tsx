@@ -101,7 +101,7 @@ function Step({ step, address, now }: { step: StepView; address: string; now: Da
         </code>
         <After step={step} />
         <GoesOn step={step} now={now} />
-        {step.duration_ms === null || step.status === 'skipped' ? null : (
+        {step.duration_ms === null || step.status === 'skipped' || isTakenOver(step) ? null : (
           <span>{`took ${duration(step.duration_ms)}`}</span>
         )}
         {step.attempts > 1 && step.looking === null ? <span>{`${step.attempts} attempts`}</span> : null}
@@ -135,6 +135,10 @@ export const Said = ({ step: { resolutions }, now }: { readonly step: StepView; 
       <Words text={email} most={120} /> {saidWords[outcome]}, <Time at={at} now={now} exact />
     </p>
   ))
+
+/** Such a step took no time. Of a `for_each`, only some items may be taken over. */
+export const isTakenOver = ({ reused_from: from, items }: StepView): boolean =>
+  from !== null && items === null
 
 /** What an earlier run had done of the step. */
 export function Earlier({ step: { reused_from: from, repeats } }: { readonly step: StepView }) {
