@@ -41,9 +41,15 @@ inBrowser(
     for (const width of [390, 1280]) {
       const run = await open('member', `/console/runs/${runId}`, width)
       expect(await run.textContent('main')).toContain('The numbers are not final: say so, please.')
-      await open('member', addressOf(revision), width)
+      expect(await run.textContent('main')).not.toMatch(/Rejected|Ended without an outcome/)
+      expect(await (await open('member', '/console/', width)).textContent('main')).toContain(
+        'Changes requested',
+      )
+      const revised = (await (await open('member', addressOf(revision), width)).textContent('main')) ?? ''
+      expect(revised.split('asks for changes')).toHaveLength(2)
       await open('admin', addressOf(revision), width)
-      await open('admin', addressOf(first), width)
+      const former = await (await open('admin', addressOf(first), width)).textContent('.headline')
+      expect([former?.includes('Changes requested'), former?.includes('Rejected')]).toEqual([true, false])
       await open('member', '/console/approvals', width)
     }
     const page = await open('member', addressOf(revision), 390)

@@ -215,6 +215,7 @@ function Now({ now: { mine, unknown, failed, agents, since }, visit }: { now: No
                   <Asks approval={approval} />
                 </a>
                 <p class="quiet small">
+                  {approval.kind === 'revision' ? <strong>Changes requested, </strong> : null}
                   <Words text={whoOf(approval.requester_email ?? approval.requested_by)} most={120} />,{' '}
                   <Time at={approval.created_at} now={visit.now} />
                 </p>

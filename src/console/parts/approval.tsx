@@ -59,9 +59,9 @@ export function Approval(props: ApprovalProps) {
       <header class="headline">
         <p class="badges" role="status">
           {isOpen && approval.kind === 'revision' ? (
-            <Badge tone="hold" word="Changes are requested" />
+            <Badge tone="hold" word="Changes requested" />
           ) : (
-            <ApprovalState status={approval.status} />
+            <ApprovalState approval={approval} />
           )}
         </p>
         <h1>
@@ -396,7 +396,7 @@ function Why({ approval, rule }: { approval: ApprovalView; rule: RuleView | null
       <h2 id="why">{approval.status === 'pending' ? 'Why it is held' : 'Why it was held'}</h2>
       <Held approval={approval} rule={rule} />
       <Others approval={approval} />
-      {approval.held_again === null ? null : (
+      {approval.held_again === null || approval.detail?.explanation?.includes(approval.held_again) ? null : (
         <p>
           <Message text={approval.held_again} />
         </p>

@@ -456,7 +456,7 @@ function Item(props: {
           {approval.kind === 'ask' ? (
             <Badge tone="hold" word="Question" />
           ) : approval.kind === 'revision' ? (
-            <Badge tone="hold" word="Changes are requested" />
+            <Badge tone="hold" word="Changes requested" />
           ) : (
             <Risk level={approval.risk.level} />
           )}

@@ -41,7 +41,11 @@ export function Question({ approval, run, visit, filled: given }: QuestionProps)
     >
       <header class="headline">
         <p class="badges" role="status">
-          {isOpen ? <Badge tone="hold" word="Waiting for an answer" /> : <ApprovalState status={status} />}
+          {isOpen ? (
+            <Badge tone="hold" word="Waiting for an answer" />
+          ) : (
+            <ApprovalState approval={approval} />
+          )}
         </p>
         <h1>
           <Words text={approval.summary ?? 'A question'} />

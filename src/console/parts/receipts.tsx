@@ -1,6 +1,6 @@
 import type { PersonsVisit, Problem, ReceiptDecision, ReceiptView } from '../visit.ts'
 import { inItemOrder, itemNumber } from './items.tsx'
-import { sentenceOf, Labels, Badge, effectTitle, Host, RunState, type Tone } from './state.tsx'
+import { sentenceOf, Labels, Badge, effectTitle, Host, RunState, wantsChanges, type Tone } from './state.tsx'
 import { Live } from './layout.tsx'
 import { chosenOf, Pager } from './list.tsx'
 import { Time } from './time.tsx'
@@ -103,6 +103,8 @@ function Decision(props: { decision: ReceiptDecision } & Pick<ReceiptsProps, 'or
   const { decision, organizationId, visit } = props
   const { approval, explanation, labels, outcome, side_effect, step_id, item_index, verdict } = decision
   const [tone, word] = verdicts[verdict] ?? ['off', verdict]
+  // The next decision is about the edited call.
+  const isReplaced = outcome === 'superseded' && approval !== null && wantsChanges(approval)
   return (
     <li class="row">
       <div class="split">
@@ -122,7 +124,7 @@ function Decision(props: { decision: ReceiptDecision } & Pick<ReceiptsProps, 'or
         <p class="badges">
           <Badge tone={tone} word={word} />
           {/* The verdict already says that the call is held. */}
-          {outcome === null || outcome === 'held' ? null : (
+          {outcome === null || outcome === 'held' || isReplaced ? null : (
             <Outcome outcome={outcome} isAgents={step_id === null} />
           )}
         </p>

@@ -53,7 +53,15 @@ const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
   revised: ['off', 'Edited'],
 }
 
-export function ApprovalState({ status }: { status: string }) {
+type Voted = Pick<ApprovalView, 'status' | 'votes'>
+
+/** A rejection that asks for something else. */
+export const wantsChanges = ({ status, votes }: Voted): boolean =>
+  status === 'rejected' && votes.some(({ changes_requested: wants }) => wants)
+
+export function ApprovalState({ approval }: { approval: Voted }) {
+  const { status } = approval
+  if (wantsChanges(approval)) return <Badge tone="hold" word="Changes requested" />
   const [tone, word] = approvalStates[status] ?? ['off', status]
   return <Badge tone={tone} word={word} />
 }

@@ -27,7 +27,7 @@ export function Decided(props: {
   const { approval, organizationId, visit } = props
   const [its, verb] = props.kind === 'ask' ? ['Its question', 'asks'] : ['Its approval', 'needs']
   const { revision } = props.approval
-  const { id, status, approvers, votes } = approval
+  const { id, approvers, votes } = approval
   // A viewer can open only what a group of theirs decides.
   const mayOpen =
     hasRole(roleIn(visit, organizationId), 'member') ||
@@ -36,7 +36,7 @@ export function Decided(props: {
     <div class="stack small">
       <p class="badges">
         {mayOpen ? <a href={`/console/approvals/${id}`}>{its}</a> : its}
-        <ApprovalState status={status} />
+        <ApprovalState approval={approval} />
         <span class="quiet">{`${verb} ${seatWords(approvers).replaceAll('`', '')}`}</span>
       </p>
       {votes.length === 0 ? null : (
