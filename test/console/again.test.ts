@@ -78,6 +78,22 @@ test('a call that was made is named with the inputs that it reads, also through 
   expect(page).not.toMatch(/alone \(|read \(/)
 })
 
+test('a run whose workflow was deleted says so, in place of the form', async () => {
+  const { body: workflow } = await home.call('admin', 'POST', '/workflows', {
+    name: 'Deleted later',
+    definition: { steps: [{ id: 'read', tool: 'file_read', params: { path: 'a.md' } }] },
+  })
+  const begun = await home.call('member', 'POST', `/workflows/${workflow.id}/execute?wait=0`, {})
+  const orphan: string = begun.body.execution_id
+  await home.call('member', 'POST', `/runs/${orphan}/cancel`, {})
+  await home.call('admin', 'DELETE', `/workflows/${workflow.id}`)
+  const { status, body } = await home.call('member', 'POST', `/runs/${orphan}/rerun`, {})
+  expect([status, body.error.message]).toEqual([409, expect.stringContaining('its workflow was deleted')])
+  expect(plain(await home.main(`/console/runs/${orphan}/again`, 'member'))).toContain(
+    'The workflow of this run was deleted: start the one that took its place.',
+  )
+})
+
 test('a wrong field is named, and one tap or two make one run, which both pages name', async () => {
   const wrong = await send({ 'inputs.path': 'reports/q3.md', 'inputs.days': 'three' })
   expect([wrong.status, plain(await wrong.text())]).toEqual([

@@ -40,6 +40,12 @@ export const repeatChoices = [
   ['allow', 'Make it once more'],
 ] as const
 
+const deleted = {
+  status: 409,
+  code: 'bad_transition',
+  message: 'The workflow of this run was deleted: start the one that took its place.',
+}
+
 const choices = {
   from: [
     ['failed', 'From what failed'],
@@ -82,7 +88,7 @@ async function find(visit: PersonsVisit): Promise<Found | Shown> {
   const run = found.body
   if (!isRepeatable(visit, run)) return { redirect: `${runsPath}/${id}` }
   const workflow = await visit.api.call('GET /workflows/{id}', { params: { id: run.workflow_id ?? '' } })
-  if (!workflow.ok) return problemPage(workflow, visit.place)
+  if (!workflow.ok) return problemPage(workflow.status === 404 ? deleted : workflow, visit.place)
   const fields = Object.entries(declaredIn(workflow.body)).flatMap(([name, declaration]) => {
     const text = asText(run.inputs?.[name] as Json | undefined)
     return text.length > longestField ? [] : [{ name, declaration, text }]

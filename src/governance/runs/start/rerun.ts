@@ -64,11 +64,13 @@ export async function rerun(context: ChangingRuns, request: RerunRequest): Promi
     throw new DomainError('bad_transition', `the run is \`${run.status}\`: wait for its end, or cancel it`)
   if (run.data_removed_at !== null)
     throw new DomainError('bad_transition', 'the data of the run was removed: start the workflow anew')
-  const { current_version: latest } = await context.db
+  const { current_version: latest, deleted_at: deletedAt } = await context.db
     .selectFrom('workflows')
-    .select('current_version')
+    .select(['current_version', 'deleted_at'])
     .where('id', '=', run.workflow_id)
     .executeTakeFirstOrThrow()
+  if (deletedAt !== null)
+    throw new DomainError('bad_transition', 'its workflow was deleted: start the one that took its place')
   const named = { same: run.workflow_version, latest }
   const version = typeof request.version === 'number' ? request.version : named[request.version]
   const { definition } = await readVersion(context, run.workflow_id, version)
