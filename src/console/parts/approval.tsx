@@ -17,7 +17,7 @@ import { Contents } from './contents.tsx'
 import { Changed, EditForm, Wanted } from './edit.tsx'
 import { countedFromOne, itemNumber } from './items.tsx'
 import { Outcome, type RunSummary } from './outcome.tsx'
-import { ApprovalState, Asks, Badge, Effect, Host, Risk, Sources } from './state.tsx'
+import { ApprovalState, Asks, Badge, Effect, Risk, Sources, Way } from './state.tsx'
 import { Moment, Time } from './time.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { Votes } from './votes.tsx'
@@ -78,7 +78,7 @@ export function Approval(props: ApprovalProps) {
           <Reversible approval={approval} />
           {approval.destination === null ? null : (
             <span class="badge">
-              Goes to <Host host={approval.destination} />
+              Goes <Way tool={approval.tool} host={approval.destination} />
             </span>
           )}
         </p>

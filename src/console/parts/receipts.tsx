@@ -1,6 +1,6 @@
 import type { PersonsVisit, Problem, ReceiptDecision, ReceiptView } from '../visit.ts'
 import { inItemOrder, itemNumber } from './items.tsx'
-import { sentenceOf, Labels, Badge, effectTitle, Host, RunState, wantsChanges, type Tone } from './state.tsx'
+import { sentenceOf, Labels, Badge, effectTitle, RunState, wantsChanges, Way, type Tone } from './state.tsx'
 import { Live } from './layout.tsx'
 import { chosenOf, Pager } from './list.tsx'
 import { Time } from './time.tsx'
@@ -139,7 +139,7 @@ function Decision(props: { decision: ReceiptDecision } & Pick<ReceiptsProps, 'or
         <span>{effectTitle(side_effect)}</span>
         {decision.destination === null ? null : (
           <span>
-            to <Host host={decision.destination} />
+            <Way tool={decision.tool} host={decision.destination} />
           </span>
         )}
         <Time at={decision.decided_at} now={visit.now} />

@@ -119,6 +119,13 @@ export const Host = ({ host }: { host: string }) => (
   </bdi>
 )
 
+/** A mail goes to its recipients, not to the server that takes it. */
+export const Way = ({ tool, host }: { tool: string | null; host: string }) => (
+  <>
+    {tool === 'mail_send' ? 'through the mail server' : 'to'} <Host host={host} />
+  </>
+)
+
 /** As in the explanations of rules. */
 export const effectTitle = (effect: string): string => capital(effectWord(effect))
 
