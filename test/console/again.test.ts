@@ -42,6 +42,7 @@ test('a run that goes on has no such page and no link to it', async () => {
 test('the fields have the inputs of the run, and a long text stays as it is', async () => {
   await home.call('member', 'POST', `/runs/${run}/cancel`, {})
   expect(await home.main(`/console/runs/${run}`, 'member')).toContain(place)
+  expect((await home.main(`/console/runs/${run}`, 'member')).split('class="columns"')[0]).toContain(place)
   expect(await home.main(`/console/runs/${run}`, 'viewer')).not.toContain(place)
   const page = await home.main(place, 'member')
   expect(page).toMatch(/value="reports\/q4.md"[^>]*name="inputs.path"/)

@@ -131,6 +131,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   return (
     <article class="page">
       <Head run={run} isOpen={isOpen} visit={visit} />
+      <Again run={run} visit={visit} />
       <Refused filled={labelled({ form: null, problem: refused }, { reason: 'Reason' })} />
       <Told visit={visit} results={told} />
       <Changed change={run.changed_since_your_last_run} now={visit.now} />
@@ -168,7 +169,6 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
         </div>
         <div class="column">
           <About run={run} visit={visit} />
-          <Again run={run} visit={visit} />
           <Ask
             name="run-cancel"
             isOffered={mayCancel}
@@ -185,7 +185,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   )
 }
 
-/** The link is there as soon as the run has ended. */
+/** The link is there as soon as the run has ended; near the top, because on a phone the columns are long. */
 function Again({ run, visit }: { run: RunShown; visit: PersonsVisit }) {
   return (
     <Live name="run-again" version={run.status}>
