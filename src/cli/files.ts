@@ -14,6 +14,8 @@ export interface ObjectFile {
   /** As the server and people get it: from the root of the repository, with `/`. */
   readonly path: string
   readonly object: Readonly<Record<string, unknown>> & { readonly kind: string }
+  /** Of the settings: where the files are, unless `--repository` says another place. */
+  readonly repository: string | null
   readonly yaml: ReadYaml
 }
 
@@ -49,7 +51,7 @@ export function readObjects(given: string): readonly ObjectFile[] {
       if (together > mostTogether)
         throw new Failure('the folder has more than 32 MiB of files: name a smaller one')
       const yaml = readYaml(bytes)
-      objects.push({ file, path, object: objectOf(path, JSON.parse(yaml.json)), yaml })
+      objects.push({ file, path, ...readObject(path, JSON.parse(yaml.json)), yaml })
     } catch (error) {
       if (error instanceof YamlMistake)
         mistakes.push(`${path}: ${error.place === null ? '' : `${error.place}: `}${error.message}`)
@@ -74,6 +76,15 @@ function readBytes(file: string, path: string): Uint8Array {
   return readFileSync(file)
 }
 
+function readObject(path: string, value: unknown): Pick<ObjectFile, 'object' | 'repository'> {
+  const object = objectOf(path, value)
+  if (object.kind !== 'organization') return { object, repository: null }
+  const { repository = null, ...settings } = object
+  if (repository !== null && typeof repository !== 'string')
+    throw new Failure(`${path}: write \`repository\` as a text, such as https://github.com/acme/rules`)
+  return { object: settings, repository }
+}
+
 function objectOf(path: string, value: unknown): ObjectFile['object'] {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Failure(`${path}: a file has one object, with fields such as \`kind\` and \`name\``)
@@ -94,7 +105,11 @@ function workflowOf(document: Readonly<Record<string, unknown>>): ObjectFile['ob
   return { kind: 'workflow', ...Object.fromEntries(names), definition }
 }
 
-const isObjectFile = (name: string): boolean => /\.(ya?ml|json)$/.test(name)
+export const isObjectFile = (name: string): boolean => /\.(ya?ml|json)$/.test(name)
+
+/** A file or folder that is not looked into. */
+export const isLeftOut = (name: string): boolean =>
+  name === '' || name.startsWith('.') || name === 'node_modules'
 
 /**
  * In a fixed order. Names that begin with a dot are left out, and `node_modules`. An object that is left out for another
@@ -112,7 +127,7 @@ function filesBelow(given: string): readonly string[] {
   const look = (folder: string, depth: number): void => {
     if (depth > mostDeep) throw new Failure(`\`${folder}\` is nested too deep: make the folders flatter`)
     for (const name of readdirSync(folder).toSorted()) {
-      if (name.startsWith('.') || name === 'node_modules') continue
+      if (isLeftOut(name)) continue
       const place = join(folder, name)
       const kind = lstatSync(place)
       if (kind.isDirectory()) look(place, depth + 1)

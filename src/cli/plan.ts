@@ -1,15 +1,18 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { Argument, InvalidArgumentError, type Command } from 'commander'
 import type { AnswerOf, BodyOf } from '../api/routes/index.ts'
 import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
-import { placed, someObjects, type ObjectFile } from './files.ts'
+import { kinds, placed, someObjects, type ObjectFile } from './files.ts'
 import type { Api } from './http.ts'
 import { confirm, say, write, writeJson, writeLine } from './terminal.ts'
 import { shownText } from '../shared/shown-text.ts'
 
 export function addPlanCommands(program: Command): void {
   command(program, 'plan <folder>', 'say what `apply` would change; exit code 2 if it would change something')
-    .option('--repository <url>', 'where the files are; without it nothing is deleted')
+    .option(
+      '--repository <url>',
+      'where the files are, in place of `repository` in countersign.yaml; without both nothing is deleted',
+    )
     .option('--format <format>', '`text`, or `markdown` for a comment', formatOf, 'text')
     .action(plan)
   command(
@@ -19,11 +22,15 @@ export function addPlanCommands(program: Command): void {
   )
     .option(
       '--repository <url>',
-      'where the files are; what came from it and is in no file any more is deleted; without it nothing is',
+      'where the files are, in place of `repository` in countersign.yaml; what came from it and is in no file any more is deleted; without both nothing is',
     )
     .option('--commit <commit>', 'the commit of the files, for the audit log')
     .option('-y, --yes', 'do not ask')
     .action(apply)
+  command(program, 'release', 'give an object that comes from a file back to people')
+    .addArgument(new Argument('<kind>').choices(kinds))
+    .argument('<name>', 'as in the file; of a policy for a role `TOOL/ROLE`')
+    .action(release)
 }
 
 function formatOf(text: string): 'text' | 'markdown' {
@@ -55,33 +62,39 @@ export async function sendObjects(
   try {
     return await api.call(route, { params: { id: await organizationOf(api) }, body: { objects, ...more } })
   } catch (error) {
-    if (!(error instanceof Refusal) || error.code !== 'validation_error') throw error
+    if (!(error instanceof Refusal)) throw error
+    const isOfFile =
+      error.code === 'conflict' &&
+      error.details.some(({ path }) => files.some((file) => path.startsWith(file.path)))
+    if (error.code !== 'validation_error' && !isOfFile) throw error
     throw new Failure(placed(error.details, files))
   }
 }
 
-const sourceOf = ({ repository, commit }: Source): Source => ({
-  ...(repository === undefined ? {} : { repository }),
-  ...(commit === undefined ? {} : { commit }),
-})
+/** What the command says comes before what the file of the settings says. */
+export function sourceOf(files: readonly ObjectFile[], { repository: said, commit }: Source): Source {
+  const repository = said ?? files.find((file) => file.repository !== null)?.repository
+  return {
+    ...(typeof repository === 'string' ? { repository } : {}),
+    ...(commit === undefined ? {} : { commit }),
+  }
+}
 
 async function plan(
   folder: string,
   options: Shared & Source & { format: 'text' | 'markdown' },
 ): Promise<void> {
-  const planned = await sendObjects(apiOf(), someObjects(folder), {
-    ...sourceOf(options),
-    dry_run: true,
-  })
+  const files = someObjects(folder)
+  const planned = await sendObjects(apiOf(), files, { ...sourceOf(files, options), dry_run: true })
   if (options.json === true) writeJson(planned)
   else if (options.format === 'markdown') write(markdown(planned))
   else show(planned)
-  if (isChange(planned)) process.exitCode = 2
+  if (adoptedOf(planned) < planned.changes.length + planned.more) process.exitCode = 2
 }
 
 async function apply(folder: string, options: Shared & Source & { yes?: true }): Promise<void> {
   const [api, files] = [apiOf(), someObjects(folder)]
-  const source = sourceOf(options)
+  const source = sourceOf(files, options)
   const planned = await sendObjects(api, files, { ...source, dry_run: true })
   if (!isChange(planned)) return options.json === true ? writeJson(planned) : show(planned)
   if (options.json !== true) show(planned)
@@ -97,13 +110,31 @@ async function apply(folder: string, options: Shared & Source & { yes?: true }):
   writeLine('applied', totals(done))
 }
 
+async function release(kind: (typeof kinds)[number], name: string, { json }: Shared): Promise<void> {
+  const api = apiOf()
+  const answer = await api.call('POST /organizations/{id}/release', {
+    params: { id: await organizationOf(api) },
+    body: { objects: [{ kind, name }] },
+  })
+  if (json === true) return writeJson(answer)
+  writeLine(answer.released === 0 ? 'it comes from no file' : 'released')
+}
+
 const isChange = ({ changes, more }: Applied): boolean => changes.length + more > 0
 
 const totals = ({ created, changed, deleted, unchanged }: Applied): string =>
   `${created} created, ${changed} changed, ${deleted} deleted, ${unchanged} unchanged`
 
-const planned = ({ created, changed, deleted, unchanged }: Applied): string =>
-  `${created} to create, ${changed} to change, ${deleted} to delete, ${unchanged} unchanged`
+/** Objects that stay as they are, and come from these files from now on. */
+const adoptedOf = ({ changes, more, created, changed, deleted }: Applied): number =>
+  changes.length + more - created - changed - deleted
+
+function planned(applied: Applied): string {
+  const { created, changed, deleted, unchanged } = applied
+  const adopted = adoptedOf(applied)
+  const taken = adopted === 0 ? '' : `${adopted} to take over as they are, `
+  return `${created} to create, ${changed} to change, ${deleted} to delete, ${taken}${unchanged - adopted} unchanged`
+}
 
 const signs = { create: '+', change: '~', delete: '-', adopt: '~' } as const
 const tones = { create: 'green', change: 'yellow', delete: 'red', adopt: 'cyan' } as const

@@ -6,7 +6,14 @@ import { isMap, isScalar, isSeq, stringify, type Document, type YAMLMap } from '
 import type { AnswerOf } from '../api/routes/index.ts'
 import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { Failure } from './failure.ts'
-import { organizationFile, readObjects, type ObjectFile } from './files.ts'
+import {
+  isLeftOut,
+  isObjectFile,
+  organizationFile,
+  readObjects,
+  repositoryRoot,
+  type ObjectFile,
+} from './files.ts'
 import type { Api } from './http.ts'
 import { say, writeJson, writeLine } from './terminal.ts'
 
@@ -31,14 +38,14 @@ async function pull(folder: string, { json }: Shared): Promise<void> {
   const written: { path: string; action: 'written' | 'changed' }[] = []
   const api = apiOf()
   const id = await organizationOf(api)
-  for (const object of await objectsOf(api, id)) {
-    const file = known.get(keyOf(object))
-    known.delete(keyOf(object))
-    const path = file?.file ?? freePath(top, object)
-    const text =
-      file === undefined
-        ? stringify(bare(object))
-        : changedText(file, object.kind === 'organization' ? await withNamed(api, id, file, object) : object)
+  const listed = await objectsOf(api, id)
+  const repository = onlyRepository(listed)
+  for (const { managed_by: managed, ...rest } of listed) {
+    const file = known.get(keyOf(rest))
+    known.delete(keyOf(rest))
+    const object = rest.kind === 'organization' ? await withNamed(api, id, file, { rest, repository }) : rest
+    const path = file?.file ?? samePath(top, managed?.path ?? null) ?? freePath(top, object)
+    const text = file === undefined ? textOf(path, bare(object)) : changedText(file, object)
     if (text === null) continue
     writeText(top, path, text, file === undefined)
     written.push({
@@ -67,30 +74,42 @@ const keyOf = (object: Declared): string =>
 
 const mostObjects = 20_000
 
-async function objectsOf(api: Api, id: string): Promise<Declared[]> {
-  const all: Declared[] = []
+type Listed = AnswerOf<'GET /organizations/{id}/objects'>['data'][number]
+
+async function objectsOf(api: Api, id: string): Promise<Listed[]> {
+  const all: Listed[] = []
   for (let cursor: string | undefined; ;) {
     const page: AnswerOf<'GET /organizations/{id}/objects'> = await api.call(
       'GET /organizations/{id}/objects',
       { params: { id }, query: { limit: '200', ...(cursor === undefined ? {} : { cursor }) } },
     )
-    for (const { managed_by: _, ...object } of page.data) all.push(object)
+    all.push(...page.data)
     if (page.next_cursor === null) return all
     if (all.length > mostObjects) throw new Failure(`the organization has more than ${mostObjects} objects`)
     cursor = page.next_cursor
   }
 }
 
+/** A plan of the files names it, so the file of the settings says it. Null if the files are of several or of none. */
+function onlyRepository(listed: readonly Listed[]): string | null {
+  const [only = null, ...others] = new Set(listed.flatMap((each) => each.managed_by?.repository ?? []))
+  return others.length === 0 ? only : null
+}
+
 /** The list has only settings that are not at their default. Those that the file names are compared, too. */
 async function withNamed(
   api: Api,
   id: string,
-  { object: own }: ObjectFile,
-  object: Declared,
+  file: ObjectFile | undefined,
+  { rest, repository }: { readonly rest: Declared; readonly repository: string | null },
 ): Promise<Declared> {
+  const { kind, ...given } = rest
+  const where = file?.repository ?? repository
+  const named = { kind, ...(where === null ? {} : { repository: where }), ...given }
+  if (file === undefined) return named
   const settings = await api.call('GET /organizations/{id}/governance', { params: { id } })
-  const named = Object.entries(settings).filter(([name]) => Object.hasOwn(own, name))
-  return { ...Object.fromEntries(named), ...object }
+  const compared = Object.entries(settings).filter(([name]) => Object.hasOwn(file.object, name))
+  return { ...Object.fromEntries(compared), ...named }
 }
 
 /** Fields that a file can leave out, because the server takes these values for them. Every other value says something. */
@@ -119,6 +138,13 @@ const folders: Readonly<Record<string, string>> = {
   workflow: 'workflows',
 }
 
+/** Where the object came from, so that a plan moves nothing. Null for a path that `readObjects` would not read here. */
+function samePath(top: string, managed: string | null): string | null {
+  if (managed === null || !isObjectFile(managed) || managed.split('/').some(isLeftOut)) return null
+  const path = join(repositoryRoot(top), managed)
+  return path.startsWith(`${top}${sep}`) && !existsSync(path) ? path : null
+}
+
 /** Names are a stranger's: only letters and digits of them become a path. */
 function freePath(top: string, object: Declared): string {
   if (object.kind === 'organization') return join(top, organizationFile)
@@ -137,6 +163,9 @@ function freePath(top: string, object: Declared): string {
     if (!existsSync(path)) return path
   }
 }
+
+const textOf = (path: string, object: Declared): string =>
+  path.endsWith('.json') ? `${JSON.stringify(object, null, 2)}\n` : stringify(object)
 
 /** Never through a link out of the folder. */
 function writeText(top: string, path: string, text: string, isNew: boolean): void {

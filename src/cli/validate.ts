@@ -4,7 +4,7 @@ import { apiOf, command, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
 import { placed, someObjects, type ObjectFile } from './files.ts'
 import type { Api } from './http.ts'
-import { sendObjects } from './plan.ts'
+import { sendObjects, sourceOf } from './plan.ts'
 import { writeJson, writeLine } from './terminal.ts'
 
 export function addValidate(program: Command): void {
@@ -19,7 +19,10 @@ async function validate(path: string, { json, repository }: Shared & { repositor
   const areChecked =
     files.every(({ object }) => object.kind === 'workflow') && (await areFlawless(api, files))
   if (!areChecked)
-    await sendObjects(api, files, { dry_run: true, ...(repository === undefined ? {} : { repository }) })
+    await sendObjects(api, files, {
+      ...sourceOf(files, repository === undefined ? {} : { repository }),
+      dry_run: true,
+    })
   if (json === true) writeJson({ valid: true, files: files.length })
   else writeLine('valid', `${files.length} ${files.length === 1 ? 'file' : 'files'}`)
 }

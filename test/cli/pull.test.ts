@@ -21,6 +21,8 @@ const make = async (path: string, body: object): Promise<void> => {
     path === '/workflows' ? await as('owner', 'POST', path, body) : await ours('owner', 'POST', path, body)
   expect([path, made.status, made.body.error]).toEqual([path, 201, undefined])
 }
+const idOf = async (path: string, name: string): Promise<string | undefined> =>
+  ((await ours('owner', 'GET', path)).body.data as readonly { id: string; name: string }[]).find((each) => each.name === name)?.id // prettier-ignore
 /** What a plan would create, change and delete. */
 async function counts(): Promise<unknown[]> {
   const { stdout, stderr } = await run('plan', folder, '--json')
@@ -72,7 +74,10 @@ test('writes one object a file, below names that a stranger chose, and a plan of
     'kind: organization\napproval_threshold: 2\nslack_approval_notifications: false\nrestricted_labels: []\n',
   )
   expect(read('groups/empty.yaml')).toBe('kind: group\nname: empty\n')
-  expect(await counts()).toEqual([0, 0, 0])
+  expect(await run('plan', folder)).toMatchObject({
+    code: 0,
+    stderr: 'plan: 0 to create, 0 to change, 0 to delete, 12 to take over as they are, 0 unchanged\n',
+  })
   await sameAgain()
 })
 
@@ -117,6 +122,34 @@ test('a definition that stands alone stays one, also if the workflow is protecte
   )
   expect(read('hello.yaml')).not.toMatch(/kind|protected/)
   expect(await counts()).toEqual([0, 0, 0])
+})
+
+test('what came from a repository is written where it came from, and a plan of it changes nothing', async () => {
+  const repository = 'https://git.test/rules'
+  const rule = { kind: 'rule', path: 'mine/first.yaml', name: 'of files', verdict: 'deny', classed: false }
+  const flow = { kind: 'workflow', path: 'w.json', slug: 'of-files', name: 'F', definition: { steps: [step({ key: 'k', value: 1 })] } } // prettier-ignore
+  const outside = { kind: 'group', path: '../out.yaml', name: 'of_outside' }
+  const apply = (objects: readonly object[]) => ours('owner', 'POST', '/apply', { repository, objects })
+  expect((await apply([rule, flow, outside])).body).toMatchObject({ created: 3 })
+  await run('pull', folder)
+  expect(read('mine/first.yaml')).toContain('name: of files\n')
+  expect(JSON.parse(read('w.json'))).toMatchObject({ slug: 'of-files' })
+  expect(read('groups/of-outside.yaml')).toContain('name: of_outside\n')
+  expect(read('countersign.yaml')).toContain(`kind: organization\nrepository: ${repository}\n`)
+  await sameAgain()
+  // The group alone moves.
+  const moved = await run('plan', folder)
+  expect([moved.code, moved.stderr]).toEqual([2, 'plan: 0 to create, 1 to change, 0 to delete, 12 to take over as they are, 2 unchanged\n']) // prettier-ignore
+  expect(moved.stdout).toContain('file: ../out.yaml → groups/of-outside.yaml\n')
+  put('countersign.yaml', 'kind: organization\n')
+  const { code, stderr } = await run('plan', folder)
+  expect([code, stderr]).toEqual([1, expect.stringMatching(`mine/first.yaml: it comes from .* in ${repository}: if these are its files, name this .repository.;`)]) // prettier-ignore
+  expect(stderr).not.toContain('nothing was applied')
+  expect((await run('release', 'group', 'of_outside')).stdout).toBe('released\n')
+  expect((await apply([])).status).toBe(200)
+  expect(
+    (await ours('owner', 'DELETE', `/groups/${(await idOf('/groups', 'of_outside')) ?? ''}`)).status,
+  ).toBe(204)
 })
 
 test('writes through no link', async () => {

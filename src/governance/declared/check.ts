@@ -118,7 +118,13 @@ function takenBy({ declared, present }: Item, repository: string | null): ErrorD
     return [at(declared, 'name', 'the group comes from the directory of your company: change it there')]
   return managed === null || managed.repository === null || managed.repository === repository
     ? []
-    : [at(declared, '', `it comes from ${sourceOf(managed)}: take it out there first, or release it`)]
+    : [
+        at(
+          declared,
+          '',
+          `it comes from ${sourceOf(managed)}: ${repository === null ? 'if these are its files, name this `repository`; else ' : ''}take it out there first, or release it`,
+        ),
+      ]
 }
 
 /** The groups that there will be. */
