@@ -173,10 +173,21 @@ async function bodyOf(answer: Response, url: string): Promise<unknown> {
     throw new Failure(
       `${new URL(url).origin} answered ${answer.status} without JSON: is it the address of a Countersign server?`,
     )
-  const details = (Array.isArray(error.details) ? error.details : []) as readonly Detail[]
+  const given = (Array.isArray(error.details) ? error.details : []) as readonly Detail[]
+  const details = given.map(({ path, message }) => ({ path, message: inCommands(message) }))
   const id = answer.headers.get('x-request-id')
-  throw refusalOf(url, answer.status, { code: error.code, message: error.message, details, id })
+  throw refusalOf(url, answer.status, { code: error.code, message: inCommands(error.message), details, id })
 }
+
+/** What messages of the API advise, as a command line does it. */
+const commands: readonly (readonly [RegExp, string])[] = [
+  [/`GET \/tools`/g, '`countersign tools`'],
+  [/give `source`: `agents`/g, 'add `--agent`'],
+  [/`POST \/approvals\/(\w+)\/revise`/g, '`countersign revise $1 -p name=value`'],
+  [/`POST \/organizations\/\w+\/release`/g, '`countersign release`'],
+]
+const inCommands = (message: string): string =>
+  commands.reduce((text, [call, command]) => text.replace(call, command), message)
 
 interface ErrorSaid {
   readonly code?: unknown
@@ -213,8 +224,10 @@ interface Said {
 const mostDetails = 50
 
 function refusalOf(url: string, status: number, { code, message, details, id }: Said): Refusal {
-  const shown = details.slice(0, mostDetails).map(({ path, message }) => `  ${path}: ${message}`)
-  const more = details.length - shown.length
+  // A message names one mistake whole.
+  const further = details.length === 1 && message.includes(details[0]?.message ?? '') ? [] : details
+  const shown = further.slice(0, mostDetails).map(({ path, message: said }) => `  ${path}: ${said}`)
+  const more = further.length - shown.length
   const lines = [
     message,
     ...shown,

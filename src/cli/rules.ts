@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
-import type { BodyOf } from '../api/routes/index.ts'
+import type { AnswerOf, BodyOf, QueryOf } from '../api/routes/index.ts'
 import { apiOf, command, listed, organizationOf, type Shared } from './command.ts'
 import { Failure } from './failure.ts'
 import { readObjects } from './files.ts'
 import { say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
 
 export function addRuleCommands(program: Command): void {
+  command(program, 'tools', 'list the tools that workflow steps can call').action(listTools)
   const rules = program.command('rules').description('ask the rules, without changing or calling anything')
   command(rules, 'test <tool>', 'what would be decided for a call of a tool')
     .option('-p, --param <name=value>', 'a parameter: text, or JSON; repeat it for others', listed, [])
@@ -17,6 +18,23 @@ export function addRuleCommands(program: Command): void {
     .option('--since <time>', 'only calls that were decided at this time or later')
     .option('--until <time>', 'only calls that were decided before it')
     .action(backtest)
+}
+
+async function listTools({ json }: Shared): Promise<void> {
+  const api = apiOf()
+  const tools: AnswerOf<'GET /tools'>['data'] = []
+  for (let query: QueryOf<'GET /tools'> = { limit: '200' }; ;) {
+    const { data, next_cursor: cursor } = await api.call('GET /tools', { query })
+    tools.push(...data)
+    if (cursor === null) break
+    query = { ...query, cursor }
+  }
+  if (json === true) return writeJson(tools)
+  writeTable(
+    ['TOOL', 'EFFECT', 'CONNECTED', 'WHAT'],
+    tools.map((each) => [each.name, each.side_effect, each.connected ? 'yes' : 'no', each.description]),
+    'there is no tool',
+  )
 }
 
 type Drafts = BodyOf<'POST /organizations/{id}/rules/backtest'>['rules']

@@ -26,6 +26,9 @@ export function addRunCommands(program: Command): void {
     .option('--file <path>', 'upload a file for the run; repeat it for others', listed, [])
     .option('-f, --follow', 'show the steps live, and wait for the result')
     .action(startRun)
+  command(program, 'workflows', 'list workflows, newest first')
+    .option('-n, --limit <number>', 'at most so many', positive, 50)
+    .action(listWorkflows)
   command(program, 'runs', 'list runs, newest first')
     .addOption(new Option('--status <status>', 'only runs with this status').choices(runStatuses))
     .option('--workflow <name>', 'only runs of workflows with this in their name')
@@ -113,7 +116,10 @@ async function workflowOf(api: Api, named: string): Promise<Workflow | null> {
   if (one !== undefined) return api.call('GET /workflows/{id}', { params: { id: one.id } })
   const known = await api.call('GET /workflows', { query: { limit: '200' } })
   const names = known.data.flatMap(({ name, slug }) => (slug === null ? [name] : [slug, name]))
-  throw new Failure([`there is no workflow \`${named}\``, ...similarNames(named, names)])
+  throw new Failure([
+    `there is no workflow \`${named}\`: \`countersign workflows\` lists them`,
+    ...similarNames(named, names),
+  ])
 }
 
 /** `name=value`; what is no text by its declaration is JSON. */
@@ -183,6 +189,17 @@ async function cancel(runId: string, { json, reason }: Shared & { reason?: strin
   const run = await apiOf().call('POST /runs/{id}/cancel', { params: { id: runId }, body })
   if (json === true) writeJson(run)
   else writeLine(run.id, run.status)
+}
+
+async function listWorkflows({ json, limit }: Shared & { limit: number }): Promise<void> {
+  const query = { limit: String(Math.min(limit, 200)) }
+  const { data } = await apiOf().call('GET /workflows', { query })
+  if (json === true) return writeJson(data)
+  writeTable(
+    ['WORKFLOW', 'SLUG', 'NAME'],
+    data.map(({ id, slug, name }) => [id, slug ?? '', name]),
+    'no workflow yet',
+  )
 }
 
 async function listRuns(

@@ -290,6 +290,12 @@ describe('the organization', () => {
     expect(asked.stdout).toMatch(/^require_approval\tinternal data leaves with a second person\tRule .*\n$/)
     const draft = join(folder, 'rule.yaml')
     writeFileSync(draft, 'kind: rule\nname: no mail\nverdict: deny\ntools: [mail_send]\n')
+    const unknown = await as('admin', ['rules', 'test', 'nosuchtool'])
+    expect(unknown.stderr).toMatch(
+      /^error: there is no tool `nosuchtool`: .*; `countersign tools` lists the tools; .* add `--agent`\n$/,
+    )
+    expect((await as('admin', ['tools'])).stdout).toMatch(/^mail_send\tegress\tyes\t/m)
+    expect((await as('admin', ['workflows'])).stdout).toMatch(/^wf_\w+\treport\tsend the report$/m)
     const drafted = await as('admin', ['rules', 'test', 'mail_send', '--rules', draft])
     expect(drafted.stdout).toMatch(/^deny\tno mail\t/)
     const back = await as('admin', ['rules', 'backtest', draft])
