@@ -186,7 +186,7 @@ const commands: readonly (readonly [RegExp, string])[] = [
   [/`POST \/approvals\/(\w+)\/revise`/g, '`countersign revise $1 -p name=value`'],
   [/`POST \/organizations\/\w+\/release`/g, '`countersign release`'],
 ]
-const inCommands = (message: string): string =>
+export const inCommands = (message: string): string =>
   commands.reduce((text, [call, command]) => text.replace(call, command), message)
 
 interface ErrorSaid {
@@ -239,6 +239,8 @@ function refusalOf(url: string, status: number, { code, message, details, id }: 
 }
 
 function adviceOf(origin: string, code: string, message: string): string[] {
+  // The message says whom: no key of this person can help.
+  if (message.includes(': ask ')) return []
   if (code === 'unauthenticated')
     return [
       process.env['COUNTERSIGN_API_KEY']

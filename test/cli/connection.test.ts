@@ -80,6 +80,7 @@ describe('the connection', () => {
       refused(403, 'missing_scope', 'no'),
       /make a key with this scope at http.*\/console\/keys/,
     ],
+    ['a scope that no key can have', refused(403, 'missing_scope', 'no key of a member can have it: ask an owner'), /^error: no key of a member can have it: ask an owner\n$/], // prettier-ignore
     ['advice of the API', refused(422, 'validation_error', 'no tool; `GET /tools` lists the tools', [{ path: 'call.tool', message: 'no tool; `GET /tools` lists the tools' }]), /^error: no tool; `countersign tools` lists the tools\n$/], // prettier-ignore
     ['an older server', refused(404, 'not_found', 'no route answers `GET /me`'), /the server is older than this command line/], // prettier-ignore
     ['a second factor', refused(403, 'mfa_required', 'needed', [{ path: 'second_factor', message: 'https://acme.example/console/second-factor' }]), /acme\.example\/console\/second-factor/], // prettier-ignore
