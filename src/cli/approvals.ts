@@ -1,9 +1,10 @@
 import type { Command } from 'commander'
-import type { AnswerOf } from '../api/routes/index.ts'
+import type { AnswerOf, BodyOf } from '../api/routes/index.ts'
 import { shownLine } from '../shared/shown-text.ts'
-import { apiOf, command, positive, type Shared } from './command.ts'
+import { apiOf, command, listed, positive, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
-import type { Api } from './http.ts'
+import { inCommands, type Api } from './http.ts'
+import { paramOf } from './rules.ts'
 import { ago, confirm, say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
 
 type Approval = AnswerOf<'GET /approvals/{id}'>
@@ -14,19 +15,29 @@ export function addApprovalCommands(program: Command): void {
     .option('--run <run>', 'only those of this run')
     .option('-n, --limit <number>', 'at most so many', positive, 20)
     .action(list)
-  for (const [verb, what] of [
-    ['approve', 'show what would be sent, ask, and approve exactly this'],
-    ['reject', 'show what would be sent, ask, and reject it'],
-  ] as const)
-    command(program, `${verb} <id>`, what)
-      .option('-c, --comment <text>', 'why; people read it, and the receipt keeps it')
-      .option('-y, --yes', 'do not ask')
-      .action((id: string, options: Deciding) => decide(verb, id, options))
+  deciding(program, 'approve', 'show what would be sent, ask, and approve exactly this').action(
+    (id: string, options: Deciding) => decide('approve', id, options),
+  )
+  deciding(program, 'reject', 'show what would be sent, ask, and reject it')
+    .option(
+      '--request-changes',
+      'the requester edits the call and asks again; say with `-c` what should change',
+    )
+    .action((id: string, options: Deciding) => decide('reject', id, options))
+  deciding(program, 'revise', 'edit a held call, which is then decided anew')
+    .option('-p, --param <name=value>', 'the new value of a parameter; repeat it for others', listed, [])
+    .action(revise)
 }
+
+const deciding = (program: Command, verb: string, what: string): Command =>
+  command(program, `${verb} <id>`, what)
+    .option('-c, --comment <text>', 'why; people read it, and the receipt keeps it')
+    .option('-y, --yes', 'do not ask')
 
 interface Deciding extends Shared {
   readonly comment?: string
   readonly yes?: true
+  readonly requestChanges?: true
 }
 
 async function list(options: Shared & { all?: true; run?: string; limit: number }): Promise<void> {
@@ -44,7 +55,7 @@ async function list(options: Shared & { all?: true; run?: string; limit: number 
     data.map((each) => [
       each.id,
       { text: each.risk.level, style: each.risk.level === 'low' ? undefined : 'yellow' },
-      titleOf(each),
+      each.kind === 'revision' ? `changes requested: ${titleOf(each)}` : titleOf(each),
       each.requester_email ?? each.requested_by,
       process.stdout.isTTY ? ago(each.created_at) : each.created_at,
       process.stdout.isTTY ? ago(each.expires_at) : (each.expires_at ?? ''),
@@ -58,6 +69,9 @@ const titleOf = ({ summary, preview, tool, kind }: Approval): string =>
   summary ?? preview?.title ?? tool ?? kind
 
 async function decide(verb: 'approve' | 'reject', id: string, options: Deciding): Promise<void> {
+  const { requestChanges = false, comment } = options
+  if (requestChanges && comment === undefined)
+    throw new Failure('say what should change: add `-c TEXT`, which the requester reads')
   const api = apiOf()
   const approval = await api.call('GET /approvals/{id}', { params: { id } })
   const link = approval.console_url
@@ -69,12 +83,34 @@ async function decide(verb: 'approve' | 'reject', id: string, options: Deciding)
   const covered = await coveredBy(api, approval)
   show(approval, covered)
   const refused = approval.detail?.vote_refused ?? null
-  if (refused !== null) throw new Failure([refused, `the approval is at ${link}`])
+  if (refused !== null) throw new Failure([inCommands(refused), `the approval is at ${link}`])
   if (covered === null && verb === 'approve')
     throw new Failure(`this key cannot see all that the approval covers: look, and decide it at ${link}`)
-  const question = verb === 'approve' ? 'Approve exactly this?' : 'Reject it?'
+  const isEnd = requestChanges && approval.detail?.can_be_edited !== true
+  if (isEnd) say('nobody can edit this call: to request changes ends it, as to reject it does', 'yellow')
+  const question =
+    verb === 'approve'
+      ? 'Approve exactly this?'
+      : requestChanges && !isEnd
+        ? 'Request these changes?'
+        : 'Reject it?'
   if (options.yes !== true && !(await confirm(question))) throw new Failure('nothing was decided')
-  report(options, await vote(api, verb, id, options.comment))
+  report(options, await vote(api, verb, id, { comment, requestChanges }))
+}
+
+async function revise(id: string, options: Deciding & { param: readonly string[] }): Promise<void> {
+  const api = apiOf()
+  const approval = await api.call('GET /approvals/{id}', { params: { id } })
+  const { params: before, console_url: link } = approval
+  if (before === undefined) throw new Failure(`this key cannot see the call: edit it at ${link}`)
+  const isText = (name: string): boolean => typeof before[name] === 'string'
+  const params = Object.fromEntries(options.param.map((text) => paramOf(text, isText)))
+  if (options.param.length === 0) throw new Failure('say what changes: add `-p name=value`')
+  show(approval, { ...before, ...params })
+  if (options.yes !== true && !(await confirm('Ask for exactly this?')))
+    throw new Failure('nothing was edited')
+  const body = { params, comment: options.comment ?? '' } as BodyOf<'POST /approvals/{id}/revise'>
+  report(options, await api.call('POST /approvals/{id}/revise', { params: { id }, body }))
 }
 
 type Covered = Readonly<Record<string, unknown>>
@@ -103,10 +139,18 @@ async function coveredBy(
   }
 }
 
-function vote(api: Api, verb: 'approve' | 'reject', id: string, comment = ''): Promise<Approval> {
+function vote(
+  api: Api,
+  verb: 'approve' | 'reject',
+  id: string,
+  { comment = '', requestChanges }: { comment: string | undefined; requestChanges: boolean },
+): Promise<Approval> {
   return verb === 'approve'
     ? api.call('POST /approvals/{id}/approve', { params: { id }, body: { comment } })
-    : api.call('POST /approvals/{id}/reject', { params: { id }, body: { comment } })
+    : api.call('POST /approvals/{id}/reject', {
+        params: { id },
+        body: { comment, ...(requestChanges ? { request_changes: true } : {}) },
+      })
 }
 
 function report({ json }: Shared, decided: Approval): void {

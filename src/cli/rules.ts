@@ -56,7 +56,7 @@ interface Testing extends Shared {
 }
 
 async function test(tool: string, options: Testing): Promise<void> {
-  const params = Object.fromEntries(options.param.map(paramOf))
+  const params = Object.fromEntries(options.param.map((text) => paramOf(text)))
   const api = apiOf()
   const answer = await api.call('POST /organizations/{id}/rules/test', {
     params: { id: await organizationOf(api) },
@@ -69,9 +69,11 @@ async function test(tool: string, options: Testing): Promise<void> {
   writeLine(answer.decision, answer.rule_name ?? '', answer.explanation)
 }
 
-function paramOf(text: string): [string, unknown] {
+/** A value that is no JSON is a text, and every value of a parameter that `isText`. */
+export function paramOf(text: string, isText: (name: string) => boolean = () => false): [string, unknown] {
   const [, name = '', value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === '') throw new Failure(`\`${text}\` is no parameter: write \`-p name=value\``)
+  if (isText(name)) return [name, value]
   try {
     return [name, JSON.parse(value)]
   } catch {

@@ -203,6 +203,27 @@ describe('an approval', () => {
     expect(await as('approver', ['approve', id, '-y'])).toMatchObject({ code: 1 })
   })
 
+  test('changes are requested, and the requester edits the call', async () => {
+    const id = await held()
+    const unsaid = await as('approver', ['reject', id, '--yes', '--request-changes'])
+    expect(unsaid).toMatchObject({ code: 1, stderr: expect.stringContaining('add `-c TEXT`') })
+    const asked = await as('approver', ['reject', id, '-y', '--request-changes', '-c', 'which quarter?'])
+    expect([asked.code, asked.stdout]).toEqual([0, `${id}\trejected\n`])
+    let waiting = ''
+    await until('it is asked', async () => {
+      const lines = (await as('admin', ['approvals'])).stdout.split('\n')
+      waiting =
+        lines.find((line) => line.includes('changes requested: Send a mail to b@larkspur.example')) ?? ''
+      return waiting !== ''
+    })
+    const revision = idIn(waiting, 'apr')
+    const approved = await as('admin', ['approve', revision, '-y'])
+    expect(approved).toMatchObject({ code: 1, stderr: expect.stringContaining(`countersign revise ${revision} -p name=value`) }) // prettier-ignore
+    const revised = await as('admin', ['revise', revision, '-p', 'subject=3', '-y'])
+    expect([revised.code, revised.stdout]).toEqual([0, `${revision}\trevised\n`])
+    expect(revised.stderr).toMatch(/ {2}subject {4}3\n/)
+  })
+
   test('of a whole run shows its inputs and steps', async () => {
     const holdFrom = (risk: string | null) =>
       client.get('owner', 'PATCH', `${organization}/governance`, { approval_required_from: risk })
