@@ -38,6 +38,18 @@ const mostDeep = 20
 
 /** All objects of a folder, or that of one file. Throws with every mistake and its place. */
 export function readObjects(given: string): readonly ObjectFile[] {
+  const { objects, mistakes } = readFlawed(given)
+  if (mistakes.length > 0) throw new Failure(mistakes)
+  return objects
+}
+
+interface Flawed {
+  readonly objects: readonly ObjectFile[]
+  readonly mistakes: readonly string[]
+}
+
+/** The objects that can be read, and the first mistakes of the files that cannot. */
+export function readFlawed(given: string): Flawed {
   const files = filesBelow(given)
   const root = repositoryRoot(resolve(given))
   const objects: ObjectFile[] = []
@@ -51,7 +63,7 @@ export function readObjects(given: string): readonly ObjectFile[] {
       if (together > mostTogether)
         throw new Failure('the folder has more than 32 MiB of files: name a smaller one')
       const yaml = readYaml(bytes)
-      objects.push({ file, path, ...readObject(path, JSON.parse(yaml.json)), yaml })
+      objects.push({ file, path, ...readObject(path, yaml), yaml })
     } catch (error) {
       if (error instanceof YamlMistake)
         mistakes.push(`${path}: ${error.place === null ? '' : `${error.place}: `}${error.message}`)
@@ -59,8 +71,7 @@ export function readObjects(given: string): readonly ObjectFile[] {
       else throw error
     }
   }
-  if (mistakes.length > 0) throw new Failure(mistakes.slice(0, 100))
-  return objects
+  return { objects, mistakes: mistakes.slice(0, 100) }
 }
 
 /** As `readObjects`. An empty folder is rather a wrong one than a wish to delete everything, so it is refused. */
@@ -76,8 +87,8 @@ function readBytes(file: string, path: string): Uint8Array {
   return readFileSync(file)
 }
 
-function readObject(path: string, value: unknown): Pick<ObjectFile, 'object' | 'repository'> {
-  const object = objectOf(path, value)
+function readObject(path: string, yaml: ReadYaml): Pick<ObjectFile, 'object' | 'repository'> {
+  const object = objectOf(path, yaml)
   if (object.kind !== 'organization') return { object, repository: null }
   const { repository = null, ...settings } = object
   if (repository !== null && typeof repository !== 'string')
@@ -85,7 +96,8 @@ function readObject(path: string, value: unknown): Pick<ObjectFile, 'object' | '
   return { object: settings, repository }
 }
 
-function objectOf(path: string, value: unknown): ObjectFile['object'] {
+function objectOf(path: string, yaml: ReadYaml): ObjectFile['object'] {
+  const value = JSON.parse(yaml.json) as unknown
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Failure(`${path}: a file has one object, with fields such as \`kind\` and \`name\``)
   const fields = value as Readonly<Record<string, unknown>>
@@ -93,7 +105,7 @@ function objectOf(path: string, value: unknown): ObjectFile['object'] {
   if (kind === undefined && Array.isArray(fields['steps'])) return workflowOf(fields)
   if (!kinds.some((known) => known === kind))
     throw new Failure(
-      `${path}: ${kind === undefined ? 'say in `kind` what it is' : `there is no kind ${JSON.stringify(kind)}`}: ${kinds.map((each) => `\`${each}\``).join(', ')}`,
+      `${path}: ${kind === undefined ? 'say in `kind` what it is' : `${yaml.placeOf('kind')}: there is no kind ${JSON.stringify(kind)}`}: ${kinds.map((each) => `\`${each}\``).join(', ')}`,
     )
   return { ...fields, kind: kind as string }
 }

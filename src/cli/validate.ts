@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { BodyOf } from '../api/routes/index.ts'
 import { apiOf, command, type Shared } from './command.ts'
 import { Failure, Refusal } from './failure.ts'
-import { placed, someObjects, type ObjectFile } from './files.ts'
+import { placed, readFlawed, someObjects, type ObjectFile } from './files.ts'
 import type { Api } from './http.ts'
 import { sendObjects, sourceOf } from './plan.ts'
 import { writeJson, writeLine } from './terminal.ts'
@@ -15,16 +15,27 @@ export function addValidate(program: Command): void {
 
 async function validate(path: string, { json, repository }: Shared & { repository?: string }): Promise<void> {
   const api = apiOf()
-  const files = someObjects(path)
-  const areChecked =
-    files.every(({ object }) => object.kind === 'workflow') && (await areFlawless(api, files))
-  if (!areChecked)
-    await sendObjects(api, files, {
-      ...sourceOf(files, repository === undefined ? {} : { repository }),
-      dry_run: true,
-    })
+  const { objects: files, mistakes } = readFlawed(path)
+  if (files.length === 0) someObjects(path)
+  try {
+    await check(api, files, sourceOf(files, repository === undefined ? {} : { repository }))
+  } catch (error) {
+    throw error instanceof Failure && mistakes.length > 0 ? new Failure([...mistakes, ...error.lines]) : error
+  }
+  if (mistakes.length > 0) throw new Failure(mistakes)
   if (json === true) writeJson({ valid: true, files: files.length })
   else writeLine('valid', `${files.length} ${files.length === 1 ? 'file' : 'files'}`)
+}
+
+/** Throws with all mistakes. */
+async function check(
+  api: Api,
+  files: readonly ObjectFile[],
+  source: ReturnType<typeof sourceOf>,
+): Promise<void> {
+  const areWorkflows = files.every(({ object }) => object.kind === 'workflow')
+  if (!areWorkflows || !(await areFlawless(api, files)))
+    await sendObjects(api, files, { ...source, dry_run: true })
 }
 
 /** Workflows alone need no slug, and no right but to write them. False: the key may not. Throws with all mistakes. */

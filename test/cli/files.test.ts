@@ -174,6 +174,20 @@ test('validate checks workflows alone by their route, and everything else by a p
   ])
 })
 
+test('validate names the mistakes of all files, also beside one that cannot be read', async () => {
+  put('a.yaml', ruleOf('perhaps'))
+  put('b.yaml', 'name: b\nkind: rulle\n')
+  const { code, stderr } = await run('validate', folder)
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^error: b\.yaml: line 2, column 7: there is no kind "rulle": .*\na\.yaml: line 3, column 10: verdict: /,
+    ),
+  ])
+  put('a.yaml', ruleOf('deny'))
+  expect(await run('validate', folder)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^error: b\.yaml: .*\n$/) }) // prettier-ignore
+})
+
 describe('apply', () => {
   beforeEach(() => put('mail.yaml', ruleOf('deny')))
 
