@@ -493,11 +493,11 @@ describe('a refused form', () => {
 
 describe('the difference of two texts', () => {
   const [before, after] = ['{\n  "a":  "x  y"\n}', '{\n  "a":  "x  z"\n}']
-  const html = (kind: 'json' | 'text') =>
+  const html = (kind: 'json' | 'text', then = after) =>
     plain(
       renderToString(
         h(Diff, {
-          diff: { before, after, skipped: 0 },
+          diff: { before, after: then, skipped: 0 },
           kind,
           sides: { before: 'old', after: 'new', nothing: '' },
         }),
@@ -507,6 +507,10 @@ describe('the difference of two texts', () => {
   test('marks blanks that a reader could overlook, but not those before a line of JSON', () => {
     expect(html('text').match(/2 blanks/g)).toHaveLength(6)
     expect(html('json').match(/2 blanks/g)).toHaveLength(4)
+  })
+
+  test('says that nothing changes', () => {
+    expect(html('json', before)).toContain('It stays the same:')
   })
 })
 

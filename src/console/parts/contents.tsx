@@ -289,7 +289,12 @@ export function Diff({
       {skipped === 0 ? null : (
         <p class="quiet small">{`The first ${skipped.toLocaleString('en')} characters are the same in both.`}</p>
       )}
-      {before === null ? (
+      {before === after ? (
+        <>
+          <p class="quiet">It stays the same:</p>
+          <LongText text={after} kind={kind} />
+        </>
+      ) : before === null ? (
         <>
           <p class="quiet">{`${sides.nothing}${capital(sides.after)}:`}</p>
           <div class="added">
