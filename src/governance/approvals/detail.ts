@@ -21,7 +21,7 @@ import {
 } from './requirement.ts'
 import type { ApprovalDetail } from './read.ts'
 import { mostRevisions } from './edits.ts'
-import { readVoters, whyNobodyCan } from './voters.ts'
+import { readDeletedGroups, readVoters, whyNobodyCan } from './voters.ts'
 import { rightsOf } from './rights.ts'
 import { shownSeats } from '../../policy/seats.ts'
 import { isOverSql } from './state.ts'
@@ -72,7 +72,10 @@ export async function readDetail(
     votes_missing: missingVotes(row.votes, row, required),
     seats: shownSeats(required.seats).map((seat, index) => ({ ...seat, filled: filled[index] ?? 0 })),
     voters_left: Math.min(left, mostCounted),
-    cannot_be_given: row.status === 'pending' ? whyNobodyCan(people, row, required) : null,
+    cannot_be_given:
+      row.status === 'pending'
+        ? whyNobodyCan(people, row, required, await readDeletedGroups(db, required.seats))
+        : null,
     vote_refused: refusal?.message ?? null,
     can_be_edited: row.can_be_edited && asksForEdits.has(row.kind),
     deciding_for: refusal === null ? await absentPerson(db, organizationId, voter.for_user) : null,

@@ -61,6 +61,15 @@ export async function readVoters(
   return rows.filter((person) => canFillOne({ ...person, at: atLast }, seats))
 }
 
+/** The ids of groups of these seats that were deleted since the call was held. */
+export async function readDeletedGroups(db: Db, seats: readonly HeldSeat[]): Promise<ReadonlySet<string>> {
+  const ids = seats.flatMap((seat) => (isRole(seat) || isPerson(seat) || seat.id === null ? [] : [seat.id]))
+  if (ids.length === 0) return new Set()
+  const rows = await db.selectFrom('groups').select('id').where('id', 'in', ids).execute()
+  const present = new Set(rows.map(({ id }) => id))
+  return new Set(ids.filter((id) => !present.has(id)))
+}
+
 /** When everybody who is asked later is asked too. */
 const atLast = new Date(8.64e15)
 
@@ -77,8 +86,9 @@ export function whyNobodyCan(
   people: readonly Voter[],
   approval: Voted & Expiring,
   required: Requirement,
+  deletedGroups: ReadonlySet<string> = new Set(),
 ): string | null {
-  const lacking = lackingNow(people, approval, required)
+  const lacking = lackingNow(people, approval, required, deletedGroups)
   if (lacking === null) return null
   for (const at of laterTimes(required.seats))
     if (
@@ -87,6 +97,7 @@ export function whyNobodyCan(
         people.map((person) => ({ ...person, at })),
         approval,
         required,
+        deletedGroups,
       ) === null
     )
       return `nobody can ${approval.kind === 'ask' ? 'answer' : 'give'} it before ${shownTime(at)}, when ${nextWords(required, at)} is asked too`
@@ -105,6 +116,7 @@ function lackingNow(
   people: readonly Voter[],
   approval: Voted & Expiring,
   required: Requirement,
+  deletedGroups: ReadonlySet<string>,
 ): string | null {
   const voted = new Set(approval.votes.map(({ user_id }) => user_id))
   const able = people.filter(
@@ -119,6 +131,7 @@ function lackingNow(
   if (empty.length === 0 && all.length >= required.needed) return null
   const lacks = empty.length === 0 ? `${required.needed - all.length} more` : seatWords(empty)
   const groups = empty.flatMap((seat) => (isRole(seat) || isPerson(seat) ? [] : [seat]))
+  const deleted = groups.find(({ id }) => id !== null && deletedGroups.has(id))
   const missing = groups.flatMap(({ id, group }) => (id === null ? [group] : []))
   const remedies = [
     ...(empty.every(isRole) ? ['give more people a role that decides'] : []),
@@ -128,7 +141,11 @@ function lackingNow(
   ]
   if (approval.kind === 'ask')
     return `nobody who is asked can answer now: it lacks ${lacks}. An owner can ${list(remedies, 'or')}`
-  return `too few people can still vote, so it cannot be approved now: it lacks ${lacks}. An owner can ${list(remedies, 'or')}`
+  const tooFew = `too few people can still vote, so it cannot be approved now: it lacks ${lacks}`
+  if (deleted === undefined) return `${tooFew}. An owner can ${list(remedies, 'or')}`
+  const hasRun = approval.kind !== 'agent_call' && approval.kind !== 'change'
+  const instead = hasRun ? 'cancel the run, and run it again' : 'ask for it again'
+  return `${tooFew}. The group ${quote(deleted.group)} was deleted, and a new one of this name is another group: ${instead}`
 }
 
 export interface Chance {
@@ -141,6 +158,7 @@ export class Chances {
   readonly #db: Db
   readonly #settings = new Map<string, Promise<GovernanceSettings>>()
   readonly #people = new Map<string, Promise<readonly PossibleVoter[]>>()
+  readonly #deleted = new Map<string, Promise<ReadonlySet<string>>>()
 
   constructor(db: Db) {
     this.#db = db
@@ -154,6 +172,8 @@ export class Chances {
     const key = JSON.stringify([id, required.seats])
     const people = this.#people.get(key) ?? readVoters(this.#db, id, required.seats)
     this.#people.set(key, people)
-    return { required, cannotBeGiven: whyNobodyCan(await people, approval, required) }
+    const deleted = this.#deleted.get(key) ?? readDeletedGroups(this.#db, required.seats)
+    this.#deleted.set(key, deleted)
+    return { required, cannotBeGiven: whyNobodyCan(await people, approval, required, await deleted) }
   }
 }

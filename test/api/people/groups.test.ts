@@ -295,8 +295,8 @@ test('a service account does not vote, although it is in the group', async () =>
 })
 
 test('an approval that nobody can give says so, and owners get a mail', async () => {
-  await group('finance')
-  await rule({ approver: { group: 'finance' } })
+  const groupId = await group('finance')
+  const { body: saved } = await rule({ approver: { group: 'finance' } })
   const { id } = await held()
   const { body } = await as('owner', 'GET', `/approvals/${id}`)
   expect(body.detail.cannot_be_given).toMatch(
@@ -308,6 +308,12 @@ test('an approval that nobody can give says so, and owners get a mail', async ()
   ])
   expect(new Set(rows.map(({ recipient }) => recipient))).toEqual(new Set([idOf('owner')]))
   expect(await vote('owner', id)).toBe('not_an_approver')
+  await ours('owner', 'DELETE', `/rules/${saved.id}`)
+  expect((await ours('owner', 'DELETE', `/groups/${groupId}`)).status).toBe(204)
+  await group('finance', 'owner')
+  expect((await as('owner', 'GET', `/approvals/${id}`)).body.detail.cannot_be_given).toMatch(
+    /`finance`\. The group `finance` was deleted, and a new one of this name is another group: /,
+  )
 })
 
 describe('a tool policy and an override', () => {
