@@ -35,7 +35,7 @@ const longestField = 4_000
 
 /** What becomes of a call that an earlier run has made. */
 export const repeatChoices = [
-  ['hold', 'Ask before the same call is made once more'],
+  ['hold', 'Ask before it is made again'],
   ['skip', 'Leave it out'],
   ['allow', 'Make it once more'],
 ] as const

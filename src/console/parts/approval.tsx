@@ -89,7 +89,9 @@ export function Approval(props: ApprovalProps) {
       <div class="columns">
         <div class="column">
           {isOpen ? null : <Outcome approval={approval} run={run} call={call} now={now} />}
-          {isOpen && approval.kind === 'repeat' ? <OnceMore approval={approval} /> : null}
+          {isOpen && approval.kind === 'repeat' && mayVote(approval) ? (
+            <OnceMore approval={approval} />
+          ) : null}
           <Wanted approval={approval} />
           <Changed approval={approval} />
           {approval.kind === 'change' ? (
