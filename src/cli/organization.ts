@@ -7,7 +7,7 @@ import { apiOf, command, organizationOf, type Shared } from './command.ts'
 import { accessOf } from './credentials.ts'
 import { Failure, Refusal } from './failure.ts'
 import { ask, type Api } from './http.ts'
-import { ago, say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
+import { ago, confirm, say, toneOf, writeJson, writeLine, writeTable } from './terminal.ts'
 
 export const { version } = createRequire(import.meta.url)(join(projectRoot(), 'package.json')) as {
   version: string
@@ -18,6 +18,7 @@ export function addOrganizationCommands(program: Command): void {
   command(program, 'freeze', 'deny every call of runs and agents from now on')
     .requiredOption('--reason <text>', 'why; people read it')
     .option('--off', 'let the rules decide again')
+    .option('-y, --yes', 'do not ask before everything stops')
     .action(freeze)
   command(program, 'doctor', 'check the server, the key and the clock').action(doctor)
 }
@@ -34,7 +35,10 @@ async function whoami({ json }: Shared): Promise<void> {
   writeLine(me.user.email, here?.role ?? '', here?.name ?? '', me.organization_id, api.server)
 }
 
-async function freeze(options: Shared & { reason: string; off?: true }): Promise<void> {
+async function freeze(options: Shared & { reason: string; off?: true; yes?: true }): Promise<void> {
+  const isAsked = options.off !== true && options.yes !== true
+  if (isAsked && !(await confirm('Deny every call of runs and agents from now on?')))
+    throw new Failure('nothing was frozen')
   const api = apiOf()
   const route = options.off === true ? 'POST /organizations/{id}/unfreeze' : 'POST /organizations/{id}/freeze'
   const answer = await api.call(route, {

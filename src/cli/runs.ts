@@ -224,7 +224,7 @@ async function listRuns(
       process.stdout.isTTY ? ago(run.created_at) : run.created_at,
       run.status_reason,
     ]),
-    'there is no such run',
+    status === undefined && workflow === undefined ? 'no run yet' : 'there is no such run',
   )
 }
 
@@ -305,6 +305,7 @@ function showEnd(run: RunView): void {
     write(typeof result === 'string' ? result : JSON.stringify(result, null, 2))
   const seconds = run.duration_ms === null ? '' : ` after ${(run.duration_ms / 1_000).toFixed(1)} s`
   say(`${run.status}${seconds}: ${run.status_reason}`, toneOf(run.status))
+  if (run.status === 'failed') say(`  run it again: countersign rerun ${run.id} --follow`, 'dim')
 }
 
 /** Ctrl-C ends the command only: the run goes on. */

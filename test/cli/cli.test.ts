@@ -324,11 +324,13 @@ describe('the organization', () => {
       0,
       expect.stringMatching(/\d+ of \d+ calls would be decided otherwise/),
     ])
-    expect((await as('owner', ['freeze', '--reason', 'a test'])).stdout).toBe('frozen\n')
+    const unasked = await as('owner', ['freeze', '--reason', 'a test'])
+    expect(unasked).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('add `--yes`') })
+    expect((await as('owner', ['freeze', '--reason', 'a test', '--yes'])).stdout).toBe('frozen\n')
     const denied = await as('member', ['run', 'sum', '-i', 'numbers=[]', '-f'])
     expect([denied.code, denied.stderr]).toEqual([1, expect.stringMatching(/frozen|freeze/)])
     expect((await as('owner', ['freeze', '--off', '--reason', 'a test'])).stdout).toBe('not frozen\n')
-    expect(await as('member', ['freeze', '--reason', 'x'])).toMatchObject({ code: 1 })
+    expect(await as('member', ['freeze', '--reason', 'x', '-y'])).toMatchObject({ code: 1 })
     const doctor = await as('member', ['doctor'])
     expect(doctor.stdout).toMatch(/^server\tok\t.*\nversion\tok\t.*\nclock\tok\t/)
   })
