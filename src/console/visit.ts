@@ -276,6 +276,8 @@ export interface PersonsVisit extends Visit {
   /** Proves that a form comes from a page of this sign-in session. */
   readonly token: string
   readonly now: Date
+  /** The address of the server, for commands that a page shows. */
+  readonly base: string
   /** The form has brought a file: `POST /files` keeps it, with the `labels` of its body. */
   readonly hasFile: boolean
   readonly layouts: Layouts

@@ -4,6 +4,7 @@ import { files, pages, type PageRoute } from '../../console/pages/index.ts'
 import { keptPage, problemPage } from '../../console/pages/plain.tsx'
 import { ownPlace } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
+import { publicBase } from '../../shared/config.ts'
 import { countRequest, goneSignal } from '../dispatch.ts'
 import type { Mounted } from '../route.ts'
 import { consoleAssets, type Assets } from './assets.ts'
@@ -129,6 +130,7 @@ async function answer(
       params: request.params as Record<string, string>,
       query: queryOf(request),
       now: new Date(),
+      base: publicBase(context.config),
       layouts,
       api,
       person,

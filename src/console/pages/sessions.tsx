@@ -1,3 +1,4 @@
+import { keysPath } from '../../contract/pages.ts'
 import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
 import { hasRole, type AgentSessionView, type Organization, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
@@ -19,6 +20,7 @@ export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
     main: (
       <Sessions
         sessions={listed.body.data}
+        base={visit.base}
         next={listed.body.next_cursor}
         chosen={chosen}
         organization={organization}
@@ -50,6 +52,7 @@ export const Check = ({ session }: { session: AgentSessionView }) =>
   isCheck(session) ? <Badge tone="off" word="Calls itself a check by doctor" /> : null
 
 interface SessionsProps {
+  readonly base: string
   readonly sessions: readonly AgentSessionView[]
   readonly next: string | null
   readonly chosen: Readonly<Record<string, string>>
@@ -57,7 +60,7 @@ interface SessionsProps {
   readonly now: Date
 }
 
-function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) {
+function Sessions({ sessions, base, next, chosen, organization, now }: SessionsProps) {
   const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
   const version = sessions
     .map(
@@ -90,7 +93,7 @@ function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) 
       </Filters>
       <Live name="sessions" version={version} data-poll="">
         {sessions.length === 0 ? (
-          <Nothing isSearch={isSearch} />
+          <Nothing isSearch={isSearch} base={base} />
         ) : (
           <ul class="inbox">
             {sessions.map((session) => (
@@ -110,16 +113,33 @@ function Sessions({ sessions, next, chosen, organization, now }: SessionsProps) 
   )
 }
 
-const Nothing = ({ isSearch }: { isSearch: boolean }) =>
+const Nothing = ({ isSearch, base }: { isSearch: boolean; base: string }) =>
   isSearch ? (
     <Empty title="No session matches.">
       Change the filter, or <a href={sessionsPath}>show all sessions</a>.
     </Empty>
   ) : (
-    <Empty title="No agent has asked yet.">
-      Install the hook on the machine of an agent: the guide <code>docs/agents.md</code> has the commands. A
-      session stands here after its first call.
-    </Empty>
+    <>
+      <Empty title="No agent has asked yet.">
+        Make a key with the scope <code>agents:authorize</code> on <a href={keysPath}>Keys</a>. Then type
+        these lines on the machine of the agent, with your key in place of KEY. A session stands here after
+        its first call.
+      </Empty>
+      <p>
+        <code class="whole">{`curl -sS -o service_hook.py ${base}/api/v1/integrations/service_hook.py`}</code>
+      </p>
+      <p>
+        <code class="whole">
+          {`SERVICE_API_URL=${base} SERVICE_API_KEY=KEY python3 service_hook.py install --dialect claude`}
+        </code>
+      </p>
+      <p class="quiet small">
+        For another client than Claude Code, write <code>codex</code>, <code>gemini</code>,{' '}
+        <code>copilot</code>, <code>opencode</code>, <code>cursor</code> or <code>vscode</code>. While the
+        hook cannot reach Countersign, every call is blocked. The guide <code>docs/agents.md</code> explains
+        it.
+      </p>
+    </>
   )
 
 export function SessionRow({ session, now }: { session: AgentSessionView; now: Date }) {
