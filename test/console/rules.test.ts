@@ -261,7 +261,7 @@ describe('a form', () => {
     expect(await named('odd')).toEqual({ ...made, approvals_needed: 1, updated_at: expect.any(String) })
     // The rule has changed since the form was loaded.
     const late = await send(made.id, renamed)
-    expect([late.status, (await late.text()).includes('changed meanwhile')]).toEqual([409, true])
+    expect([late.status, (await late.text()).includes('changed it meanwhile')]).toEqual([409, true])
 
     const denying = (await formOf(made.id)).map(([key, value]): [string, string] =>
       key === 'verdict' ? [key, 'deny'] : [key, value],
@@ -292,7 +292,8 @@ test('a member reads a rule and its versions, and changes nothing', async () => 
   )
   const token = await home.tokenOf('/console/account', 'member')
   const cookie = await home.cookieOf('member')
-  const fields = { token, seen: made.updated_at, name: 'other', verdict: 'allow', status: 'active' }
+  const seen = JSON.stringify(made.updated_at)
+  const fields = { token, seen, name: 'other', verdict: 'allow', status: 'active' }
   for (const [place, action] of [
     [one, 'save'],
     [one, 'delete'],

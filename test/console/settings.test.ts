@@ -19,10 +19,15 @@ const organization = () => `/organizations/${home.server.identities.organization
 const phone = { viewport: { width: 390, height: 844 } }
 const settings = async () => (await home.call('admin', 'GET', `${organization()}/governance`)).body
 const overrides = async () => (await home.call('admin', 'GET', `${organization()}/quota`)).body.overrides
+/** What the form of this setting, or of the limits, was made from. */
+async function seenOf({ setting, action }: Record<string, string>): Promise<string> {
+  if (action !== 'limits') return JSON.stringify((await settings())[setting ?? ''] ?? null)
+  return JSON.stringify((await home.call('owner', 'GET', `${organization()}/quota`)).body.overrides)
+}
 const send = async (who: 'owner' | 'admin', fields: Record<string, string>) =>
   home.post(
     path,
-    { token: await home.tokenOf('/console/account', who), ...fields },
+    { token: await home.tokenOf('/console/account', who), seen: await seenOf(fields), ...fields },
     {},
     await home.cookieOf(who),
   )

@@ -96,7 +96,7 @@ describe.each([true, false])('the editor with JavaScript: %s', (javaScriptEnable
       definition: { steps: [{ ...definition.steps[0], id: 'theirs' }] },
     })
     await page.getByRole('button', { name: 'Save a new version' }).click()
-    await page.getByText('somebody saved version 2').waitFor()
+    await page.getByText('which is now at version 2').waitFor()
     expect(await page.getByLabel('What changes').inputValue()).toBe('another step')
     await page.goto(`${home.server.base}${edit}`)
     await fill(page, textOf('one'))
@@ -176,7 +176,8 @@ test('who may not change a workflow is told whom to ask, and a form is refused',
   expect(seen).toContain('It is protected: only admins and owners change it.')
   expect(seen).not.toContain('Save a new version')
   const token = await home.tokenOf(`${path}/new`, 'member')
-  const fields = { token, action: 'save', text: textOf('x'), version: '1' }
+  const { updated_at: at } = (await home.call('member', 'GET', `/workflows/${id}`)).body
+  const fields = { token, action: 'save', text: textOf('x'), version: `1 ${at}` }
   const answer = await home.post(`${path}/${id}/edit`, fields, {}, await home.cookieOf('member'))
   expect(answer.status).toBe(403)
   expect((await home.call('member', 'GET', `/workflows/${id}`)).body.version).toBe(1)

@@ -93,8 +93,8 @@ function mount(router: Router, page: PageRoute, parts: Parts): void {
 const formOf = (form: URLSearchParams): SentForm => ({ form, file: null, release: () => {} })
 
 /** What a stranger sends is shown only to the stranger. */
-async function showKept({ assets }: Parts, { request, response }: Asked): Promise<void> {
-  const form = await readFields(request)
+async function showKept({ assets }: Parts, { request, response }: Asked, bytes: number): Promise<void> {
+  const form = await readFields(request, bytes)
   show({ request, response, assets }, keptPage(request.originalUrl, form), null)
 }
 
@@ -112,7 +112,8 @@ async function answer(
   const { context, services, assets, layouts } = parts
   const signed = await signedIn(context, services, request)
   if (signed === null) {
-    if (page.keeps !== undefined && request.method === 'POST') return showKept(parts, { request, response })
+    if (page.keeps !== undefined && request.method === 'POST')
+      return showKept(parts, { request, response }, page.keeps.bytes)
     sendTo(response, `/console/sign-in?return=${encodeURIComponent(ownPlace(request.originalUrl))}`)
     return
   }

@@ -4,6 +4,8 @@ import { stringify } from 'yaml'
 import type { Api, Organization, Person, ReadDefinition } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { identityOfSession, type Identity } from '../../governance/access/identity.ts'
+import { deepestJson, jsonIssues } from '../../contract/json.ts'
+import { headlineWithField } from '../../policy/issues.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import { addressOf, requestIdOf } from '../http-server.ts'
 import { goneSignal, answerOnce } from '../dispatch.ts'
@@ -168,6 +170,25 @@ const refusalOf = ({ code, message, details }: ApiError) =>
 
 const parseYamlValues = (json: string): unknown => parseJson(Buffer.from(json), bodyValues)
 
+/** A form can bring what the bodies of the API cannot (json-body.ts). Throws `validation_error`. */
+function refuseUnstorable(given: Readonly<Record<'params' | 'query' | 'body', unknown>>): void {
+  const [issue] = jsonIssues(JSON.parse(textOf(given)))
+  if (issue === undefined) return
+  const path = issue.path.replace(/^(params|query|body)\.?/, '')
+  throw new ApiError('validation_error', headlineWithField('this cannot be kept', [{ ...issue, path }]), [
+    { ...issue, path },
+  ])
+}
+
+function textOf(given: unknown): string {
+  try {
+    return JSON.stringify(given)
+  } catch {
+    // Thousands of levels overflow the stack.
+    throw new ApiError('validation_error', `it is nested deeper than ${deepestJson} levels: make it flatter`)
+  }
+}
+
 async function call(
   context: Context,
   services: Mounted,
@@ -179,6 +200,7 @@ async function call(
   if (route?.handle === undefined || !isGuarded(route))
     throw new Error(`no route for pages has the key ${key}`)
   requireScopes(identity.scopes, route.needs)
+  refuseUnstorable({ params, query, body })
   const sent: Sent = {
     params: pathParams(params),
     query: Object.fromEntries(Object.entries(query).filter(hasValue)),

@@ -2,6 +2,7 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import { dataPath, memoryPath } from '../../contract/pages.ts'
 import type { Json } from '../../policy/types.ts'
 import {
+  changedSince,
   Confirm,
   empty,
   Field,
@@ -9,6 +10,7 @@ import {
   labelled,
   onceOf,
   Refused,
+  Seen,
   Told,
   type Filled,
 } from '../parts/form.tsx'
@@ -260,7 +262,8 @@ export async function memoryPage(visit: PersonsVisit, given: Filled = empty): Pr
   const found = await visit.api.call('GET /memory/{key}', of)
   if (!found.ok) return problemPage(found, visit.place)
   const { value, labels: own, updated_at: at } = found.body
-  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2)
+  // A text that reads like JSON stands in quotation marks, so that it comes back as a text.
+  const text = typeof value === 'string' && valueIn(value) === value ? value : JSON.stringify(value, null, 2)
   return {
     status: filled.problem?.status ?? 200,
     title: key,
@@ -288,6 +291,7 @@ export async function memoryPage(visit: PersonsVisit, given: Filled = empty): Pr
         ) : (
           <PostForm action={memoryPath(key)} token={visit.token} class="card fill">
             <h2>Change it</h2>
+            <Seen value={at} filled={filled} />
             <Field name="value" rows={6} value={text} help={valueHelp} filled={filled} />
             <Field
               name="labels"
@@ -327,6 +331,9 @@ export async function changeMemory(visit: PersonsVisit, form: Form): Promise<Sho
       ? { redirect: `${dataPath}?done=delete` }
       : memoryPage(visit, { form, problem: deleted })
   }
+  const read = await visit.api.call('GET /memory/{key}', of)
+  const refused = read.ok ? changedSince(form, read.body.updated_at) : read
+  if (refused !== null) return memoryPage(visit, { form, problem: refused })
   const body = { value: valueIn(form.get('value') ?? ''), labels: labelsIn(form) }
   const saved = await visit.api.call('PUT /memory/{key}', { ...of, body })
   return saved.ok ? { redirect: `${memoryPath(key)}?done=set` } : memoryPage(visit, { form, problem: saved })

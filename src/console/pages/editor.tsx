@@ -164,7 +164,7 @@ function Editor({ visit, workflow, filled, text, found }: EditorProps) {
       <input
         type="hidden"
         name="version"
-        value={filled.form?.get('version') ?? String(workflow?.version ?? '')}
+        value={filled.form?.get('version') ?? (workflow === null ? '' : seenOf(workflow))}
       />
       <div class="column">
         <Refused filled={filled} />
@@ -366,11 +366,15 @@ function drawable(definition: unknown): Definition | null {
   if (!Array.isArray(steps)) return null
   const ids = steps.map((step: unknown) => (step as { readonly id?: unknown } | null)?.id)
   if (ids.length === 0 || new Set(ids).size < ids.length) return null
-  const isStep = (step: Record<string, unknown>): boolean =>
-    typeof step['id'] === 'string' &&
+  const isStep = (step: Record<string, unknown> | null): boolean =>
+    typeof step?.['id'] === 'string' &&
+    ['tool', 'summary'].every((name) => step[name] === undefined || typeof step[name] === 'string') &&
     ['tool', 'compute', 'wait', 'ask'].filter((kind) => step[kind] !== undefined).length === 1 &&
     (step['depends_on'] === undefined || isTexts(step['depends_on']))
   if (!steps.every(isStep)) return null
+  const { inputs } = definition as { readonly inputs?: unknown }
+  if (inputs !== undefined && (typeof inputs !== 'object' || inputs === null || Array.isArray(inputs)))
+    return null
   const shown = definition as Definition
   return findCycle(dependencies(shown)) === null ? shown : null
 }
@@ -384,7 +388,8 @@ export async function useEditor(visit: PersonsVisit, form: Form): Promise<Shown>
   if (action === 'save') return save(visit, form)
   const text = textOf(form) ?? ''
   const found = await lookAt(visit, text)
-  if (action !== 'preview' || found.problem !== null) return editorPage(visit, { form, problem: null }, found)
+  if (action !== 'preview' || found.problem !== null || text.trim() === '')
+    return editorPage(visit, { form, problem: null }, found)
   const preview = await previewOf(visit, form, text)
   return preview.ok
     ? editorPage(visit, { form, problem: null }, { ...found, preview: preview.body })
@@ -449,7 +454,8 @@ async function saveText(
     const made = await visit.api.call('POST /workflows', { query, body, ...onceOf(form) })
     return made.ok ? { ok: true, body: { id: made.body.id, done: 'save' } } : made
   }
-  if (form.get('version') !== String(workflow.version)) return { ok: false, ...changedMeanwhile(workflow) }
+  // A change of its name makes no version.
+  if (form.get('version') !== seenOf(workflow)) return { ok: false, ...changedMeanwhile(workflow) }
   const { definition } = body
   const message = (form.get('message') ?? '').trim()
   // What the text no longer has is gone.
@@ -464,8 +470,10 @@ async function saveText(
   return { ok: true, body: { id: workflow.id, done } }
 }
 
+const seenOf = ({ version, updated_at: at }: Workflow): string => `${version} ${at}`
+
 const changedMeanwhile = ({ version }: Workflow): Problem => ({
   status: 409,
   code: 'conflict',
-  message: `somebody saved version ${version} after you opened this page, so nothing was saved: open its page in another tab, take over what you need, then open the editor anew`,
+  message: `somebody changed the workflow, which is now at version ${version}, after you opened this page, so nothing was saved: open its page in another tab, take over what you need, then open the editor anew`,
 })

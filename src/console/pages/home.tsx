@@ -159,7 +159,7 @@ async function readNow(visit: PersonsVisit) {
   const [mine, unknown, failed, agents] = await Promise.all([
     api.call('GET /approvals', { query: { ...query, status: 'pending', mine: 'true' } }),
     isMember ? api.call('GET /approvals', { query: { ...query, kind: 'resolution' } }) : null,
-    api.call('GET /runs', { query: { ...query, status: 'failed', since } }),
+    api.call('GET /runs', { query: { ...query, limit: '50', status: 'failed', since } }),
     isMember ? api.call('GET /agent-sessions', { query: { ...query, status: 'live' } }) : null,
   ])
   return {
@@ -175,10 +175,10 @@ async function readNow(visit: PersonsVisit) {
 const day = 86_400_000
 
 /** Without those that were made again. */
-const stillFailed = (list: List<RunHead>): List<RunHead> => ({
-  ...list,
-  data: list.data.filter(({ made_again_as: again }) => again === null),
-})
+function stillFailed({ data, next_cursor: next }: List<RunHead>): List<RunHead> {
+  const open = data.filter(({ made_again_as: again }) => again === null)
+  return { data: open.slice(0, shown), next_cursor: open.length > shown ? 'more' : next }
+}
 
 interface List<Row> {
   readonly data: readonly Row[]
@@ -287,7 +287,7 @@ function Part(props: {
     <section class="stack" aria-labelledby={id}>
       <div class="split">
         <h2 id={id}>{title}</h2>
-        {list.data.length === 0 ? null : (
+        {list.data.length === 0 && list.next_cursor === null ? null : (
           <a href={all}>{list.next_cursor === null ? 'Open the list' : 'All'}</a>
         )}
       </div>

@@ -3,7 +3,7 @@ import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import { Confirm, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { changedSince, Confirm, empty, labelled, onceOf, Refused, Seen, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
 import { actions, Pager, Table } from '../parts/list.tsx'
@@ -111,6 +111,9 @@ const CheckButton = () => (
 /** `POST /console/rules/new` */
 export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown> {
   const template = await templateOf(visit, form.get('template'))
+  // Its parts that the form does not show would be lost.
+  if (template === null && form.has('template'))
+    return newRulePage(visit, { form, problem: { ...nothingDone, message: 'the template is not there any more: start without it' } }) // prettier-ignore
   const body = template === null ? newRule(form) : changedRule(form, template.body)
   if (form.get('action') === 'check') {
     const checked = await checkDraft(visit, body, null)
@@ -300,7 +303,7 @@ function Change(props: {
       <section class="card" aria-labelledby="change">
         <h2 id="change">Change it</h2>
         <PostForm action={path} token={visit.token} class="fill" data-check>
-          <input type="hidden" name="seen" value={filled.form?.get('seen') ?? rule.updated_at} />
+          <Seen value={rule.updated_at} filled={filled} />
           <RuleFields rule={rule} offered={offered} filled={filled} />
           <RuleCheck checked={checked} now={visit.now} />
           <div class="buttons">
@@ -431,7 +434,8 @@ async function act(visit: PersonsVisit, form: Form, action: string): Promise<Res
     case 'save': {
       const present = await api.call('GET /organizations/{id}/rules/{rule}', { params })
       if (!present.ok) return present
-      if (present.body.updated_at !== form.get('seen')) return changedMeanwhile
+      const refused = changedSince(form, present.body.updated_at)
+      if (refused !== null) return refused
       return api.call('PATCH /organizations/{id}/rules/{rule}', {
         params,
         body: changesOf(form, present.body),
@@ -450,12 +454,4 @@ async function act(visit: PersonsVisit, form: Form, action: string): Promise<Res
     }
   }
   return nothingDone
-}
-
-const changedMeanwhile: Problem & { readonly ok: false } = {
-  ok: false,
-  status: 409,
-  code: 'conflict',
-  message:
-    'the rule was changed meanwhile, and nothing was saved: load the page again, and repeat your change',
 }

@@ -7,7 +7,7 @@ import {
   ClassesSetting,
   classLabels,
 } from '../parts/classed-tools.tsx'
-import { empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
+import { changedSince, empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { firstEffects } from '../parts/first-effects.ts'
 import { limitLabels, Limits, limitsOf } from '../parts/limits.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
@@ -128,12 +128,16 @@ export async function changeSettings(visit: PersonsVisit, form: Form): Promise<S
 async function change(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
   const params = { id: organizationId(visit) }
   const action = form.get('action') ?? ''
-  if (action === 'limits')
+  if (action === 'limits') {
+    const quota = await visit.api.call('GET /organizations/{id}/quota', { params, only: ['overrides'] })
+    const refused = quota.ok ? changedSince(form, quota.body.overrides) : quota
+    if (refused !== null) return refused
     return visit.api.call('PATCH /organizations/{id}/quota', {
       params,
       body: limitsOf(form),
       ...onceOf(form),
     })
+  }
   if (action === 'release') return release(visit, { kind: 'organization', name: 'organization' }, form)
   const now = await visit.api.call('GET /organizations/{id}/governance', { params })
   if (!now.ok) return now
@@ -141,6 +145,8 @@ async function change(visit: PersonsVisit, form: Form): Promise<Result<unknown>>
   if (action === 'class' || action === 'unclass')
     return save(visit, form, { external_tools: classesOf(form, now.body.external_tools) })
   if (action !== 'save' || !Object.hasOwn(settingTitles, name)) return nothingDone
+  const refused = changedSince(form, now.body[name as keyof Settings])
+  if (refused !== null) return refused
   const text = (form.get(name) ?? '').trim()
   return save(visit, form, { [name]: valueOf(name, text, now.body[name as keyof Settings]) })
 }

@@ -5,13 +5,14 @@ import { matchesGlob } from '../../policy/glob.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { LimitName } from '../../policy/tool-limits.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import { empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
+import { changedSince, empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { labelsOf, readFields } from '../parts/inputs.tsx'
 import { Empty } from '../parts/list.tsx'
 import {
   atFields,
   Policies,
   policyLabels,
+  policySeen,
   PolicyForm,
   restrictionsIn,
   serviceWords,
@@ -311,7 +312,10 @@ async function save(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
     query: { limit: '200', tool_name: name },
   })
   if (!listed.ok) return listed
-  return listed.body.data.some((each) => (each.role ?? '') === of)
+  const present = listed.body.data.find((each) => (each.role ?? '') === of)
+  const refused = present === undefined ? null : changedSince(form, policySeen(of, present))
+  if (refused !== null) return refused
+  return present !== undefined
     ? visit.api.call('PATCH /organizations/{id}/tool-policies/{tool}', {
         params: { ...params, tool: name },
         body: { ...role, allowed, ...(does === 'block' ? {} : { restrictions }) },

@@ -309,6 +309,23 @@ export function Confirm(props: {
   )
 }
 
+/** What a form was made from, so that nobody undoes unseen what somebody else has changed meanwhile. */
+export const Seen = ({ value, filled }: { value: unknown; filled: Filled }) => (
+  <input type="hidden" name="seen" value={filled.form?.get('seen') ?? JSON.stringify(value ?? null)} />
+)
+
+/** null if the form was made from this. */
+export const changedSince = (form: Form, now: unknown): (Problem & { readonly ok: false }) | null =>
+  form.get('seen') === JSON.stringify(now ?? null) ? null : changedMeanwhile
+
+const changedMeanwhile: Problem & { readonly ok: false } = {
+  ok: false,
+  status: 409,
+  code: 'conflict',
+  message:
+    'somebody else changed it meanwhile, and nothing was saved: load the page again, and repeat your change',
+}
+
 /** What a form has done. Its answer leads to the page with `done` in the address, which names one of the results. */
 export function Told({ visit: { query }, results }: { visit: PersonsVisit; results: Labels }) {
   const done = query.get('done') ?? ''

@@ -2,7 +2,7 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import { limitNames, type LimitName } from '../../contract/plan-limits.ts'
 import { settingsPath } from '../../contract/pages.ts'
 import type { Form, PersonsVisit } from '../visit.ts'
-import { problemsAt, Wrong, type Filled } from './form.tsx'
+import { Seen, problemsAt, Wrong, type Filled } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { Table } from './list.tsx'
 import { capital } from './words.tsx'
@@ -54,6 +54,7 @@ export function Limits(props: {
       {mayChange ? (
         <PostForm action={settingsPath} token={visit.token} class="fill">
           <OnceField />
+          <Seen value={quota.overrides} filled={filled} />
           {table}
           <p class="quiet small">
             Whole numbers, each at most 100 times the plan’s limit. An empty field means the plan’s limit.

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { settingsPath } from '../../contract/pages.ts'
 import type { PersonsVisit } from '../visit.ts'
-import { Field, Wrong, problemsAt, type Filled } from './form.tsx'
+import { empty, Seen, Field, Wrong, problemsAt, type Filled } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { fieldOf, type SettingWords, type Settings } from './setting-words.ts'
 import { Words } from './words.tsx'
@@ -46,6 +46,7 @@ export function SettingCard(props: {
           <PostForm action={settingsPath} token={view.visit.token} class="fill">
             <OnceField />
             <input type="hidden" name="setting" value={name} />
+            <Seen value={view.settings[name as keyof Settings]} filled={isRefused ? view.filled : empty} />
             {children}
           </PostForm>
         </details>

@@ -3,7 +3,7 @@ import { toolPath } from '../../contract/pages.ts'
 import { limitNames, type LimitName, type Restrictions } from '../../policy/tool-limits.ts'
 import { quote, list } from '../../policy/text.ts'
 import type { Form, PersonsVisit, Problem } from '../visit.ts'
-import { Confirm, Field, Select, type Filled } from './form.tsx'
+import { Seen, Confirm, Field, Select, type Filled } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { actions, Table } from './list.tsx'
 import { FromFile } from './managed.tsx'
@@ -182,7 +182,11 @@ const deeds = [
   ['block', 'Blocks it: the limits do not matter'],
 ] as const
 
-/** The form of a new policy, or of the one that `?of=` names. */
+/** What the form of a policy was made from. */
+export const policySeen = (of: string, now: Pick<Policy, 'allowed' | 'restrictions'> | undefined) =>
+  now === undefined ? null : [of, now.allowed, now.restrictions]
+
+/** The form of the policy of everybody, or of those whom `?of=` names. */
 export function PolicyForm(props: {
   readonly tool: string
   /** Those that the tool takes. */
@@ -193,8 +197,8 @@ export function PolicyForm(props: {
   readonly filled: Filled
 }) {
   const { tool, limits, policies, groups, visit, filled } = props
-  const of = visit.query.get('of')
-  const now = of === null ? undefined : policies.find(({ role }) => (role ?? '') === of)
+  const of = visit.query.get('of') ?? ''
+  const now = policies.find(({ role }) => (role ?? '') === of)
   const value = (name: LimitName): string => {
     const set = now?.restrictions[name]
     return Array.isArray(set) ? set.join('\n') : set === undefined ? '' : String(set)
@@ -204,11 +208,12 @@ export function PolicyForm(props: {
       <h2 id="change">{now === undefined ? 'Limit, block or allow it' : 'Change a policy'}</h2>
       <PostForm action={toolPath(tool)} token={visit.token} class="fill">
         <OnceField />
+        <Seen value={policySeen(of, now)} filled={filled} />
         <Select
           name="of"
-          value={of ?? ''}
+          value={of}
           options={['', ...roles, ...groups].map((each) => [each, whoseWords(each === '' ? null : each)])}
-          help="If there is a policy for them already, this one takes its place."
+          help="Change shows the policy that they have already."
           filled={filled}
         />
         <Select
