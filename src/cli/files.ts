@@ -14,7 +14,7 @@ export interface ObjectFile {
   /** As the server and people get it: from the root of the repository, with `/`. */
   readonly path: string
   readonly object: Readonly<Record<string, unknown>> & { readonly kind: string }
-  /** Of the settings: where the files are, unless `--repository` says another place. */
+  /** Only the settings have it: where the files are, unless `--repository` says another place. */
   readonly repository: string | null
   readonly yaml: ReadYaml
 }

@@ -135,6 +135,7 @@ export const toolRoutes = [
           categories: [],
           connected: true,
           needs_connection: true,
+          service: null,
           available: true,
           unavailable_because: null,
           risk: 'medium',

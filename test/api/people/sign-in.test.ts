@@ -46,6 +46,7 @@ describe('signing up', () => {
         slack_account: null,
         slack_problem: null,
         slack_claim: null,
+        frozen: null,
       },
     ])
     expect(body.key_id).toBeNull()

@@ -204,15 +204,17 @@ describe('the versions of a workflow', () => {
     test('is listed to every member, and inspected by its author and by admins', async () => {
       const id = await twoVersions()
       const { versions } = (await call('viewer', 'GET', `/workflows/${id}/versions`)).body
-      const { user_id } = server.identities.users.member
+      const { user_id, email } = server.identities.users.member
       const authors = [{ user_id, role: 'member' }]
-      const deployed = { deployed_at: expect.any(String), deployed_by: user_id, authors }
+      const by = { deployed_by: user_id, deployed_by_email: email }
+      const deployed = { deployed_at: expect.any(String), ...by, authors }
       expect(versions).toEqual([
         { version: 2, message: 'second', ...deployed, rolled_back_from: null, rolled_back_to: null },
         { version: 1, message: '', ...deployed, rolled_back_from: null, rolled_back_to: null },
       ])
       const one = await call('admin', 'GET', `/workflows/${id}/versions/1`)
-      expect(one.body).toMatchObject({ ...versions[1], workflow_id: id, definition: remembering('one') })
+      const { deployed_by_email: _, ...first } = versions[1]
+      expect(one.body).toMatchObject({ ...first, workflow_id: id, definition: remembering('one') })
       expect((await call('member', 'GET', `/workflows/${id}/versions/1`)).status).toBe(200)
       expect((await call('viewer', 'GET', `/workflows/${id}/versions/1`)).status).toBe(403)
     })
