@@ -69,8 +69,7 @@ async function setUp(legal: string): Promise<void> {
   const page = await windowOf(idOf('owner'))
   await makeGroup(page, 'finance', stack.caller('viewer').email)
   await makeGroup(page, 'legal', legal)
-  await page.locator('summary', { hasText: 'Organization' }).click()
-  await page.getByRole('link', { name: 'Rules', exact: true }).click()
+  await page.getByRole('link', { name: 'All rules', exact: true }).click()
   await page.getByRole('button', { name: 'Turn approvals on' }).click()
   await page.getByRole('link', { name: 'Make a rule' }).click()
   await page.getByLabel('Name', { exact: true }).fill('confidential mails')
@@ -81,7 +80,6 @@ async function setUp(legal: string): Promise<void> {
   await page.getByRole('button', { name: 'Make the rule' }).click()
   await page.getByText('The rule is saved').waitFor()
 
-  await page.locator('summary', { hasText: 'Organization' }).click()
   await page.getByRole('link', { name: 'Company sign-in' }).click()
   await page.getByRole('link', { name: 'OpenID Connect' }).click()
   await page.getByLabel('Issuer').fill(company.url)
