@@ -7,7 +7,7 @@ import { createClient, type Bootstrap, type Client, type Person } from '../../sr
 import { programEnv } from '../support/program-env.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 import { until } from '../stack/until.ts'
-import { bin, cli, hasTerminal, type RunOptions } from './run-cli.ts'
+import { bin, cli, inTerminal, type RunOptions } from './run-cli.ts'
 
 /* The command line against a whole Countersign. Files and errors of the connection: files.test.ts. */
 
@@ -63,7 +63,6 @@ const as = (who: Person, args: readonly string[], options: RunOptions = {}) =>
   cli(args, { ...options, env: { ...envOf(who), ...options.env } })
 const statusOf = async (run: string) =>
   (await client.get<{ status: string }>('admin', 'GET', `/runs/${run}`)).status
-const inTerminal = hasTerminal ? test : test.skip
 const mails = (): number =>
   readdirSync(join(home.dataDir, 'mail')).filter((file) => file.endsWith('.eml')).length
 const idIn = (text: string, kind: 'run' | 'apr'): string =>
@@ -158,24 +157,28 @@ describe('a run', () => {
     expect(await statusOf(run)).toBe('paused')
   })
 
-  test.each([['a pipe'], ['a terminal']])('goes on after Ctrl-C in %s', async (where) => {
-    if (where === 'a terminal' && !hasTerminal) return
-    let isStopped = false
-    const { code, stdout, stderr } = await as(
-      'admin',
-      ['run', 'report', '-i', 'to=a@larkspur.example', '-f'],
-      {
-        ...(where === 'a terminal' ? { terminal: true as const } : {}),
-        onOutput(output, _type, interrupt) {
-          if (isStopped || !output.includes('decide it')) return
-          isStopped = true
-          interrupt()
+  describe.each([
+    ['a pipe', test],
+    ['a terminal', inTerminal],
+  ] as const)('in %s', (where, only) => {
+    only('goes on after Ctrl-C', async () => {
+      let isStopped = false
+      const { code, stdout, stderr } = await as(
+        'admin',
+        ['run', 'report', '-i', 'to=a@larkspur.example', '-f'],
+        {
+          ...(where === 'a terminal' ? { terminal: true as const } : {}),
+          onOutput(output, _type, interrupt) {
+            if (isStopped || !output.includes('decide it')) return
+            isStopped = true
+            interrupt()
+          },
         },
-      },
-    )
-    expect(code).toBe(130)
-    expect(stdout + stderr).toContain('the run goes on: `countersign logs run_')
-    expect(await statusOf(idIn(stdout + stderr, 'run'))).toBe('paused')
+      )
+      expect(code).toBe(130)
+      expect(stdout + stderr).toContain('the run goes on: `countersign logs run_')
+      expect(await statusOf(idIn(stdout + stderr, 'run'))).toBe('paused')
+    })
   })
 })
 
@@ -349,10 +352,11 @@ describe('the organization', () => {
 })
 
 describe('the shell', () => {
-  test('no colours in a pipe, and tables with colours in a terminal, unless NO_COLOR says no', async () => {
-    const piped = await as('admin', ['runs'])
-    expect(piped.stdout).not.toContain('\u001b')
-    if (!hasTerminal) return
+  test('no colours in a pipe', async () => {
+    expect((await as('admin', ['runs'])).stdout).not.toContain('\u001b')
+  })
+
+  inTerminal('tables with colours in a terminal, unless NO_COLOR says no', async () => {
     const shown = await as('admin', ['runs'], { terminal: true })
     expect(shown.stdout).toMatch(/\u001b\[1mRUN +\u001b\[22m/) // oxlint-disable-line eslint/no-control-regex
     const plain = await as('admin', ['runs'], { terminal: true, env: { NO_COLOR: '1' } })

@@ -6,7 +6,7 @@ import { newId } from '../../src/contract/ids.ts'
 import { addKey, addPerson } from '../api/fixtures.ts'
 import type { TestServer } from '../api/server.ts'
 import { useServer } from '../api/use-server.ts'
-import { bin, cli, hasTerminal, useFolder, type RunOptions } from './run-cli.ts'
+import { bin, cli, inTerminal, useFolder, type RunOptions } from './run-cli.ts'
 import { programEnv } from '../support/program-env.ts'
 
 /* `plan`, `apply` and `validate`, against a real server. */
@@ -204,7 +204,6 @@ describe('apply', () => {
     })
   })
 
-  const inTerminal = hasTerminal ? test : test.skip
   inTerminal('does nothing if something else would be done than the plan said', async () => {
     let meanwhile: Promise<unknown> | null = null
     const options: RunOptions = {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeEach } from '@jest/globals'
+import { afterAll, beforeEach, test } from '@jest/globals'
 import { programEnv } from '../support/program-env.ts'
 
 /* Runs the real command `countersign`. */
@@ -50,8 +50,8 @@ export function cli(args: readonly string[], options: RunOptions = {}): Promise<
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...output })))
 }
 
-/** Where `script` makes a terminal. */
-export const hasTerminal = process.platform === 'linux'
+/** A test that needs a terminal, which the `script` of Linux makes. */
+export const inTerminal = process.platform === 'linux' ? test : test.skip
 
 /** A folder that is empty before each test. */
 export function useFolder() {

@@ -5,7 +5,7 @@ import { AwayNote } from '../parts/absence.tsx'
 import { ChangeWaits, waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { groupSizes, lackingGroups, NobodyCan } from '../parts/rule.tsx'
+import { groupSizes, lackingGroups, NobodyCan, RuleLinks } from '../parts/rule.tsx'
 import { FromFile, ManagedNote, release, released } from '../parts/managed.tsx'
 import { actions, Empty, Pager, Table } from '../parts/list.tsx'
 import { Time } from '../parts/time.tsx'
@@ -227,15 +227,7 @@ const Rules = ({ rules }: { rules: readonly RuleView[] }) => (
         An admin or owner names it in <a href={rulesPath}>a rule</a>.
       </Empty>
     ) : (
-      <ul class="bullets">
-        {rules.map(({ id, name }) => (
-          <li>
-            <a href={`${rulesPath}/${id}`}>
-              <Words text={name} most={200} />
-            </a>
-          </li>
-        ))}
-      </ul>
+      <RuleLinks rules={rules} />
     )}
   </section>
 )

@@ -8,6 +8,7 @@ import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { changedSince, empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { labelsOf, readFields } from '../parts/inputs.tsx'
 import { Empty } from '../parts/list.tsx'
+import { RuleLinks } from '../parts/rule.tsx'
 import {
   atFields,
   Policies,
@@ -253,15 +254,7 @@ const Rules = ({ rules }: { rules: readonly RuleView[] }) => (
         too.
       </p>
     ) : (
-      <ul class="bullets">
-        {rules.map(({ id, name }) => (
-          <li>
-            <a href={`${rulesPath}/${id}`}>
-              <Words text={name} most={200} />
-            </a>
-          </li>
-        ))}
-      </ul>
+      <RuleLinks rules={rules} />
     )}
   </section>
 )

@@ -1,7 +1,8 @@
+import { rulesPath } from '../../contract/pages.ts'
 import { describeConditions } from '../../policy/explain.ts'
 import { askedWords, seatsOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
-import { organizationId, type PersonsVisit, type RuleBody } from '../visit.ts'
+import { organizationId, type PersonsVisit, type RuleBody, type RuleView } from '../visit.ts'
 import { othersOf } from './rule-fields.ts'
 import { Badge, type Tone } from './state.tsx'
 import { Facts } from './values.tsx'
@@ -71,6 +72,18 @@ export const lackingGroups = (rule: RuleBody, sizes: ReadonlyMap<string, number>
       )
 
 export const NobodyCan = () => <Badge tone="bad" word="Nobody can approve" />
+
+export const RuleLinks = ({ rules }: { rules: readonly Pick<RuleView, 'id' | 'name'>[] }) => (
+  <ul class="bullets">
+    {rules.map(({ id, name }) => (
+      <li>
+        <a href={`${rulesPath}/${id}`}>
+          <Words text={name} most={200} />
+        </a>
+      </li>
+    ))}
+  </ul>
+)
 
 export function RuleFacts({ rule }: { rule: RuleBody }) {
   const { description = '' } = rule
