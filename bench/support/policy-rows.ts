@@ -41,8 +41,8 @@ export async function fillApprovals(client: pg.Client, approvals: number): Promi
     [organizationId],
   )
   await client.query(
-    `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors)
-     select 'wf_' || n, 1, '{"steps":[{"id":"a","tool":"mail_send"}],"categories":["financial"]}', '', 'usr_0', '[]', '[]'
+    `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors, tools)
+     select 'wf_' || n, 1, '{"steps":[{"id":"a","tool":"mail_send"}],"categories":["financial"]}', '', 'usr_0', '[]', '[]', '{mail_send}'
      from generate_series(0, 299) as n`,
   )
   await client.query(

@@ -227,6 +227,7 @@ export interface ReadDefinition {
 
 export interface Api {
   readYaml(text: string): Result<ReadDefinition>
+  /** A very long value comes as JSON, which is YAML too. */
   writeYaml(value: object): string
   /** `key` is that of a route, such as `GET /approvals/{id}`, whose schemas say what it takes and answers. */
   call<Key extends RouteKey, Field extends keyof AnswerOf<Key> = keyof AnswerOf<Key>>(

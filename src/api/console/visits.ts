@@ -137,6 +137,9 @@ interface AnyRequest {
   readonly mostCharacters?: number
 }
 
+/** Characters. YAML of a longer value takes half a second to write, so it gets JSON, which YAML readers read too. */
+const mostYaml = 65_536
+
 function apiFor(context: Context, services: Mounted, sender: Sender): Api {
   return {
     readYaml(text) {
@@ -146,7 +149,10 @@ function apiFor(context: Context, services: Mounted, sender: Sender): Api {
         return refusalOf(toApiError(thrown))
       }
     },
-    writeYaml: (value) => stringify(value, { lineWidth: 100 }),
+    writeYaml: (value) => {
+      const json = JSON.stringify(value, null, 2)
+      return json.length > mostYaml ? json : stringify(value, { lineWidth: 100 })
+    },
     async call(key, ...[given]) {
       const request = (given ?? {}) as AnyRequest
       for (let looks = 1; ; looks += 1)

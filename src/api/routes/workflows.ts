@@ -353,7 +353,7 @@ export const workflowRoutes = [
     needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
     summary: 'A workflow’s frozen versions, newest first',
     query: z.object({
-      limit: wholeNumber(1, 200).optional().describe('without it, all'),
+      limit: wholeNumber(1, 200).default(200),
       before: wholeNumber(1, 999_999_999).optional().describe('only versions with a lower number'),
     }),
     responses: { 200: z.strictObject({ versions: z.array(z.strictObject(listedVersion)) }) },

@@ -26,6 +26,7 @@ import { revisions } from './0025-revisions.ts'
 import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
 import { rerunVersions } from './0029-rerun-versions.ts'
+import { versionTools } from './0030-version-tools.ts'
 import { touches } from './0028-touches.ts'
 
 /**
@@ -62,6 +63,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0027-resolutions', sql: resolutions },
   { name: '0028-touches', sql: touches },
   { name: '0029-rerun-versions', sql: rerunVersions },
+  { name: '0030-version-tools', sql: versionTools },
 ]
 
 export interface Migration {

@@ -33,6 +33,8 @@ export interface WorkflowVersionsTable {
   /** The SHA-256 of the canonical JSON (RFC 8785) of the definition. */
   digest: string
   message: Generated<string>
+  /** Names of the tools of its steps, each once. */
+  tools: readonly string[]
   deployed_by: string
   deployed_at: Generated<Date>
   /** Current before the rollback, which deployed `rolled_back_to` again. Both are null without one. */

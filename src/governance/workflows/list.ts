@@ -23,12 +23,6 @@ interface Sought {
   readonly search?: string | undefined
 }
 
-/** PostgreSQL finds the tools: definitions are long, and a page has many. */
-const toolsOf = sql<string[]>`array(
-  select distinct step ->> 'tool' from workflow_versions v, json_array_elements(v.definition::json -> 'steps') step
-  where v.workflow_id = w.id and v.version = w.current_version and step ->> 'tool' is not null
-  order by 1)`
-
 const lastRun = sql<ListedWorkflow['last_run']>`(
   select json_build_object('id', r.id, 'status', r.status, 'created_at', r.created_at) from runs r
   where r.workflow_id = w.id order by r.id desc limit 1)`
@@ -50,10 +44,13 @@ export async function listWorkflows(
   const query = context.db
     .selectFrom('workflows as w')
     .innerJoin('users as u', 'u.id', 'w.created_by')
+    .innerJoin('workflow_versions as v', (join) =>
+      join.onRef('v.workflow_id', '=', 'w.id').onRef('v.version', '=', 'w.current_version'),
+    )
     .selectAll('w')
     .select([
       'u.email',
-      toolsOf.as('tools'),
+      'v.tools',
       (seesRuns ? lastRun : sql<null>`null`).as('last_run'),
       sql<number>`(select count(*)::int from triggers t where t.workflow_id = w.id)`.as('trigger_count'),
     ])

@@ -35,7 +35,7 @@ export interface VersionView extends VersionSummary {
 export async function listVersions(
   db: Db,
   workflowId: string,
-  { limit, before }: { readonly limit?: number | undefined; readonly before?: number | undefined } = {},
+  { limit, before }: { readonly limit: number; readonly before?: number | undefined },
 ): Promise<(VersionSummary & { readonly deployed_by_email: string })[]> {
   const rows = await db
     .selectFrom('workflow_versions')
@@ -53,7 +53,7 @@ export async function listVersions(
     .where('workflow_id', '=', workflowId)
     .$if(before !== undefined, (all) => all.where('version', '<', before as number))
     .orderBy('version', 'desc')
-    .$if(limit !== undefined, (all) => all.limit(limit as number))
+    .limit(limit)
     .execute()
   return rows.map((row) => ({ ...row, deployed_at: row.deployed_at.toISOString() }))
 }
@@ -66,7 +66,7 @@ export async function inspectVersion(
   version: string,
 ): Promise<VersionView> {
   await requireAuthor(db, caller, workflowId)
-  const { step_authors: _, ...row } = await readRow(db, workflowId, version)
+  const { step_authors: _, tools: __, ...row } = await readRow(db, workflowId, version)
   return {
     ...row,
     deployed_at: row.deployed_at.toISOString(),

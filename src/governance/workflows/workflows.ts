@@ -387,6 +387,7 @@ export async function deploy(
       definition: JSON.stringify(version.definition),
       digest,
       message: version.message,
+      tools: [...new Set(version.definition.steps.flatMap(({ tool }) => tool ?? []))].sort(),
       deployed_by: caller.userId,
       deployed_at: tx.now,
       rolled_back_from: rolledBack?.from ?? null,

@@ -252,8 +252,8 @@ describe('in one transaction', () => {
         [organizationId, userId],
       )
       await client.query(
-        `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors)
-         values ('wf_1', 1, '{}', '', $1, '[]', '[]')`,
+        `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors, tools)
+         values ('wf_1', 1, '{}', '', $1, '[]', '[]', '{}')`,
         [userId],
       )
       await client.query(

@@ -54,6 +54,7 @@ async function write(client: Client, rows: Rows): Promise<string> {
         digest: '',
         deployed_by: 'usr_0',
         authors: '[]',
+        tools: [],
         step_authors: '[]',
       })
     }

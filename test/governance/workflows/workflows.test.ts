@@ -66,7 +66,7 @@ describe('workflows', () => {
       message: 'b',
     })
     expect(changed).toMatchObject({ name: 'Other', version: 2, definition: reading('b.md') })
-    expect(await listVersions(context.db, id)).toMatchObject([
+    expect(await listVersions(context.db, id, { limit: 200 })).toMatchObject([
       { version: 2, message: 'b', deployed_by: member.userId },
       { version: 1, message: '' },
     ])
@@ -92,7 +92,7 @@ describe('workflows', () => {
       const { id } = await create()
       await expect(inspectVersion(context.db, member, id, version)).rejects.toMatchObject(missing)
       await expect(rollBack(context, member, id, { version, message: '' })).rejects.toMatchObject(missing)
-      expect(await listVersions(context.db, id)).toHaveLength(1)
+      expect(await listVersions(context.db, id, { limit: 200 })).toHaveLength(1)
     },
   )
 
@@ -105,7 +105,7 @@ describe('workflows', () => {
       version: 3,
       definition: reading('a.md'),
     })
-    const versions = await listVersions(context.db, id)
+    const versions = await listVersions(context.db, id, { limit: 200 })
     expect(versions.map(({ version }) => version)).toEqual([3, 2, 1])
     expect(versions).toMatchObject([
       { message: 'b was wrong', rolled_back_from: 2, rolled_back_to: 1 },
@@ -163,7 +163,7 @@ describe('workflows', () => {
         changeWorkflow(contexts[n % 3] as Context, member, id, { definition: reading(`${n}.md`) }),
       ),
     )
-    const versions = await listVersions(context.db, id)
+    const versions = await listVersions(context.db, id, { limit: 200 })
     expect(versions.map(({ version }) => version)).toEqual(Array.from({ length: 22 }, (_, n) => 22 - n))
     expect(new Set(answers.map(({ version }) => version)).size).toBe(21)
     for (const { version, definition } of answers)
@@ -186,7 +186,7 @@ describe('workflows', () => {
     await expect(deleteWorkflow(context, member, id)).rejects.toMatchObject(missing)
     await expect(changeWorkflow(context, member, id, { name: 'x' })).rejects.toMatchObject(missing)
     expect(await list()).not.toContain(id)
-    expect(await listVersions(context.db, id)).toHaveLength(1)
+    expect(await listVersions(context.db, id, { limit: 200 })).toHaveLength(1)
   })
 })
 
@@ -412,7 +412,7 @@ describe('using a template', () => {
     expect(made).toMatchObject({ name: 'Reports', description: 'for everyone', created_by: member.userId, definition: reading('a.md') }) // prettier-ignore
     expect(made.id).not.toBe(id)
     expect(await readWorkflow(context.db, made.id)).toMatchObject(made)
-    expect(await listVersions(context.db, made.id)).toMatchObject([{ version: 1, message: `from the template \`${id}\`, version 1` }]) // prettier-ignore
+    expect(await listVersions(context.db, made.id, { limit: 200 })).toMatchObject([{ version: 1, message: `from the template \`${id}\`, version 1` }]) // prettier-ignore
     const entries = await auditOf(context, member.organizationId, 2)
     expect(entries).toMatchObject([
       { event_type: 'workflow.deployed', workflow_id: made.id },
