@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Api } from '../test/support/client.ts'
 import { stackHome, startStack } from '../test/support/start-stack.ts'
+import { fillApprovals, fillAudit } from './support/policy-rows.ts'
+import { withClient } from './support/postgres.ts'
 import { count, machine, median, say } from './support/report.ts'
 
 const waiting = 1_000
@@ -9,14 +11,25 @@ const visits = 100
 const goal = 100
 
 /**
- * `npm run bench pages [waiting]`: measures the time of each page of the console over HTTP. First, `waiting` runs of
+ * `npm run bench pages [waiting|used]`: measures the time of each page of the console over HTTP. First, `waiting` runs of
  * one organization wait for an approval. Then, in another stack, `waiting` steps wait for an approval. The default is
- * 1,000. To show such a step, a page must open its sealed parameters. One person loads one page after another.
+ * 1,000. To show such a step, a page must open its sealed parameters. At last, an organization
+ * has been used for long; with `used`, only that. One person loads one page after another.
  */
 export async function run(args: readonly string[] = []): Promise<void> {
-  const most = Number(args[0] ?? waiting)
-  if (!Number.isSafeInteger(most) || most < 1) throw new Error(`\`${args[0]}\` is not a number of approvals`)
   say(`pages: ${machine()}`)
+  if (args[0] !== 'used') await whileMuchWaits(Number(args[0] ?? waiting))
+  await withStack(async (stack) => {
+    say(
+      `  an organization with ${count(runs)} runs, ${count(entries)} audit entries and ${count(rules)} rules`,
+    )
+    await measureAll(stack, await longUsed(stack))
+  })
+}
+
+async function whileMuchWaits(most: number): Promise<void> {
+  if (!Number.isSafeInteger(most) || most < 1)
+    throw new Error('the argument is a number of approvals, or `used`')
   await withStack(async (stack) => {
     say(`  ${count(most)} runs wait for approval`)
     await measureAll(stack, await wholeRuns(stack, most))
@@ -27,12 +40,51 @@ export async function run(args: readonly string[] = []): Promise<void> {
   })
 }
 
+const [runs, entries, rules] = [100_000, 1_000_000, 2_000]
+
+/**
+ * Fills the organization as if it had been used for long. Returns the pages that list something, but not `rules/try`,
+ * because it opens parameters, and those of these rows are sealed with nothing.
+ */
+async function longUsed({ organizationId, users, send, databaseUrl }: Stack): Promise<readonly Page[]> {
+  const one = { name: 'Rule 0', verdict: 'deny', tools: ['mail_send'] }
+  const { id: rule } = await send(users.admin.api_key, 'POST', `/organizations/${organizationId}/rules`, one)
+  await withClient(databaseUrl, async (client) => {
+    await fillAudit(client, entries, organizationId)
+    await fillApprovals(client, runs, organizationId)
+    await client.query(
+      `insert into rules (id, organization_id, name, body, created_by)
+       select 'rule_' || lpad(n::text, 26, '0'), organization_id, 'Rule ' || n, body, created_by
+       from rules, generate_series(1, $2::int) as n where id = $1`,
+      [rule, rules - 1],
+    )
+    await client.query('update chain_head set policy_version = policy_version + 1')
+    await client.query('vacuum analyze')
+  })
+  return [
+    ...['', 'approvals', 'workflows', 'workflows/wf_7', 'runs', 'runs?workflow_name=workflow', 'sessions'],
+    ...[
+      'rules',
+      `rules/${rule}`,
+      'rules/new',
+      'rules/try',
+      'tools',
+      'tools/mail_send',
+      'connections',
+      'data',
+    ],
+    ...['people', 'groups', 'keys', 'settings', 'freeze', 'audit', 'audit?event_type=rule.created'],
+  ].map((path) => ({ path }))
+}
+
 /** A stack with one organization. `send` sends a request with the API key of a person. */
 interface Stack {
   readonly base: string
   readonly organizationId: string
   readonly users: Api['bootstrap']['users']
   readonly send: Send
+  /** Of the superuser. */
+  readonly databaseUrl: string
 }
 
 /** A page of the console. `shows` is a text that the page must contain. */
@@ -51,13 +103,14 @@ async function withStack(work: (stack: Stack) => Promise<void>): Promise<void> {
       base_url: base,
       organization_id: organizationId,
       users,
+      database_admin_url: databaseUrl,
     } = new Api(home.dataDir, 'owner').bootstrap
     const send = sender(base)
     await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/quota`, {
       requests_per_minute: 100_000,
       concurrent_executions: 25_000,
     })
-    await work({ base, organizationId, users, send })
+    await work({ base, organizationId, users, send, databaseUrl })
   } finally {
     await started.stop()
     await home.remove()

@@ -1,17 +1,19 @@
 import type pg from 'pg'
 
+/** The organization of the rows, unless another one is given. */
 export const organizationId = 'org_01J00000000000000000000000'
 
 /**
- * Writes an audit chain of 100 days with entries of 500 people. 95 of 100 entries are decisions. The hashes are not
- * valid.
+ * Adds entries of 100 days and 500 people to an audit chain. 95 of 100 entries are decisions. The hashes are not valid.
+ * The organization is made if it does not exist.
  */
-export async function fillAudit(client: pg.Client, entries: number): Promise<void> {
-  await client.query('insert into organizations (id, name) values ($1, $1)', [organizationId])
-  await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [
-    organizationId,
-    entries,
-  ])
+export async function fillAudit(client: pg.Client, entries: number, into = organizationId): Promise<void> {
+  await client.query('insert into organizations (id, name) values ($1, $1) on conflict do nothing', [into])
+  const { rows } = await client.query<{ before: number }>(
+    `insert into chain_head (organization_id, seq) values ($1, $2)
+     on conflict (organization_id) do update set seq = chain_head.seq + $2 returning (seq - $2)::int as before`,
+    [into, entries],
+  )
   await client.query(
     `insert into users (id, email, name) select 'usr_' || n, n || '@acme.example', 'n' from generate_series(0, 499) as n`,
   )
@@ -19,13 +21,13 @@ export async function fillAudit(client: pg.Client, entries: number): Promise<voi
     `insert into audit_events (canonical, hash)
      select '{"action":"Bash","event_type":"'
          || case when n % 1000 = 0 then 'rule.created' when n % 20 = 0 then 'memory.set' else 'agent_call.decided' end
-         || '","id":"evt_' || lpad(n::text, 26, '0') || '","metadata":{"explanation":"' || repeat('x', 400)
-         || '"},"organization_id":"' || $1 || '","seq":' || n
+         || '","id":"evt_' || lpad((n + $3::int)::text, 26, '0') || '","metadata":{"explanation":"' || repeat('x', 400)
+         || '"},"organization_id":"' || $1 || '","seq":' || n + $3
          || ',"status":"' || (array['allow','allow','allow','require_approval','deny'])[n % 5 + 1]
          || '","timestamp":"' || to_char((now() - interval '100 days' * (1 - n::float8 / $2)) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
          || '","user_id":"usr_' || n % 500 || '"}', repeat('0', 64)
      from generate_series(1, $2::int) as n`,
-    [organizationId, entries],
+    [into, entries, rows[0]?.before],
   )
 }
 
@@ -33,12 +35,16 @@ export async function fillAudit(client: pg.Client, entries: number): Promise<voi
  * Writes approvals of 90 days, each with a vote. One tenth is for whole runs, half is for steps, and the rest is for
  * calls of agents.
  */
-export async function fillApprovals(client: pg.Client, approvals: number): Promise<void> {
+export async function fillApprovals(
+  client: pg.Client,
+  approvals: number,
+  into = organizationId,
+): Promise<void> {
   const at = `now() - interval '90 days' * (n::float8 / $1)`
   await client.query(
     `insert into workflows (id, organization_id, name, current_version, created_by)
      select 'wf_' || n, $1, 'Workflow ' || n, 1, 'usr_0' from generate_series(0, 299) as n`,
-    [organizationId],
+    [into],
   )
   await client.query(
     `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors, tools)
@@ -50,7 +56,7 @@ export async function fillApprovals(client: pg.Client, approvals: number): Promi
        requested_by, requester_email, input_hash, time_zone, risk, created_at, finished_at)
      select 'run_' || n, $2, 'wf_' || n % 300, 1, 1, 'completed', '', 'usr_0', '', '', 'UTC', '{}', ${at}, now()
      from generate_series(1, $1::int) as n`,
-    [approvals, organizationId],
+    [approvals, into],
   )
   await client.query(
     `insert into run_steps (run_id, step_id, position, tool) select 'run_' || n, 'a', 1, 'mail_send'
@@ -66,7 +72,7 @@ export async function fillApprovals(client: pg.Client, approvals: number): Promi
        '{}', 'usr_0', 'admin', 1, ${at}, ${at} + interval '1 s' * (n % 3600), decode(repeat('00', 500), 'hex')
      from (select n, (array['run','step','step','step','step','step','agent_call','agent_call','agent_call','agent_call'])[n % 10 + 1] as kind
            from generate_series(1, $1::int) as n) as numbered`,
-    [approvals, organizationId],
+    [approvals, into],
   )
   await client.query(
     `insert into approval_votes (approval_id, user_id, decision, at)
