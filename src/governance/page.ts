@@ -8,6 +8,8 @@ export interface PageRequest {
   readonly limit: number
   /** The `next_cursor` of the page before. */
   readonly cursor: string | null
+  /** Default: newest. */
+  readonly order?: 'newest' | 'oldest' | undefined
 }
 
 export interface Page<T> {
@@ -29,7 +31,7 @@ function notOfList(): DomainError {
 }
 
 /**
- * By `column` in descending order: the rows' ids, which sort by time. Throws `validation_error` for a cursor of a list
+ * By `column`, which has the rows' ids: they sort by time. Throws `validation_error` for a cursor of a list
  * of another kind (docs/decisions/0248).
  */
 export async function readPage<DB, TB extends keyof DB, Row extends { readonly id: string }>(
@@ -39,10 +41,7 @@ export async function readPage<DB, TB extends keyof DB, Row extends { readonly i
   page: PageRequest,
   column = 'id',
 ): Promise<Page<Row>> {
-  const after = idAfter(kind, page)
-  const by = sql.ref<string>(column)
-  const rest = after === null ? query : query.where(by, '<', after)
-  const whole = rest.orderBy(by, 'desc').limit(page.limit + 1)
+  const whole = pageQuery(query, kind, page, column)
   const { rows } = await readBounded(db, (trx) => trx.executeQuery(whole))
   return pageOf(
     rows,
@@ -50,6 +49,20 @@ export async function readPage<DB, TB extends keyof DB, Row extends { readonly i
     ({ id }) => id,
     (row) => row,
   )
+}
+
+/** With one row more than the page has. Throws as `readPage` does. */
+export function pageQuery<DB, TB extends keyof DB, Row>(
+  query: SelectQueryBuilder<DB, TB, Row>,
+  kind: IdKind,
+  page: PageRequest,
+  column = 'id',
+): SelectQueryBuilder<DB, TB, Row> {
+  const after = idAfter(kind, page)
+  const by = sql.ref<string>(column)
+  const [past, direction] = page.order === 'oldest' ? (['>', 'asc'] as const) : (['<', 'desc'] as const)
+  const rest = after === null ? query : query.where(by, past, after)
+  return rest.orderBy(by, direction).limit(page.limit + 1)
 }
 
 export async function listPage<DB, TB extends keyof DB, Row extends { readonly id: string }, T>(

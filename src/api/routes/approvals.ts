@@ -423,7 +423,7 @@ export const approvalRoutes = [
   route({
     key: 'GET /approvals',
     needs: { scope: 'approvals:read', role: 'viewer', subject: 'own' },
-    summary: 'Approvals, newest first; with `mine=true` those that you may decide',
+    summary: 'Approvals; with `mine=true` those that you may decide',
     description:
       'A viewer gets only those that a group of theirs decides. `kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
     query: z.object({
@@ -436,16 +436,30 @@ export const approvalRoutes = [
       requested_by: filter.optional(),
       // Without the message of the setting `approval_required_from`, which may also be null.
       risk: z.enum(riskLevel.options).optional(),
+      search: filter
+        .optional()
+        .describe(
+          'part of the tool, of `summary` of a change or question, of the workflow’s name or of the requester’s address, or a whole id of an approval or run',
+        ),
+      decided: flag.optional().describe('true: only what waits no more; false: only what waits'),
+      decided_by: filter.optional().describe('the id of a person who voted on it, or answered it'),
+      group_id: filter.optional().describe('a group whose members may decide it'),
+      order: z
+        .enum(['newest', 'oldest'])
+        .default('newest')
+        .describe('what was asked first or last comes first'),
     }),
     example: { answers: { 200: pageWith(pendingExample) } },
     responses: { 200: listOf(approval) },
     async handle({ context, caller, query }) {
-      const { limit, cursor = null, organization_id: _, ...filters } = query
-      const page = { limit, cursor }
+      const { limit, cursor = null, order, organization_id: _, ...filters } = query
+      const page = { limit, cursor, order }
       if (filters.kind !== 'resolution')
         return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
       // A call with an unknown outcome is always pending, has no rule, and its risk is not stored.
       const isEmpty =
+        [filters.search, filters.decided_by, filters.group_id].some((given) => given !== undefined) ||
+        filters.decided === true ||
         (filters.status !== undefined && filters.status !== 'pending') ||
         filters.rule_id !== undefined ||
         filters.risk !== undefined

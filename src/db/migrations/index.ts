@@ -27,6 +27,7 @@ import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
 import { rerunVersions } from './0029-rerun-versions.ts'
 import { versionTools } from './0030-version-tools.ts'
+import { approvalsSearch } from './0032-approvals-search.ts'
 import { touches } from './0028-touches.ts'
 
 /**
@@ -64,6 +65,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0028-touches', sql: touches },
   { name: '0029-rerun-versions', sql: rerunVersions },
   { name: '0030-version-tools', sql: versionTools },
+  { name: '0032-approvals-search', sql: approvalsSearch },
 ]
 
 export interface Migration {

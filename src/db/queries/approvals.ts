@@ -180,6 +180,19 @@ export const hasSeatFor = (
                           where (l->>'at')::timestamptz <= coalesce(decided_at, clock_timestamp())
                             and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...ids]}::text[])))))`
 
+/** SQL: whether a row of `approvals` has this text in what everybody sees of it, or is named by it. */
+export const isFound = (organizationId: string, text: string): RawBuilder<boolean> => sql<boolean>`(
+  sought like lower(${`%${text.replaceAll(/[\\%_]/g, '\\$&')}%`}) or approvals.id = ${text} or run_id = ${text}
+  or workflow_id in (select w.id from workflows w where w.organization_id = ${organizationId}
+                     and position(lower(${text}) in lower(w.name)) > 0)
+  or requested_by in (select u.id from memberships m join users u on u.id = m.user_id
+                      where m.organization_id = ${organizationId} and position(lower(${text}) in lower(u.email)) > 0))`
+
+/** SQL: whether the person has voted on a row of `approvals`, or answered it. */
+export const isDecidedBy = (userId: string): RawBuilder<boolean> => sql<boolean>`approvals.id in (
+  select v.approval_id from approval_votes v where v.user_id = ${userId}
+  union all select a.id from approvals a where a.answered_by = ${userId})`
+
 /** SQL: whether the held call of this approval has begun no attempt, and was edited fewer times than `most`. */
 export const hasEditableCall = (
   { runId, id }: { readonly runId: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },

@@ -284,6 +284,8 @@ export interface ApprovalsTable {
   may_edit: Generated<string[]>
   /** Ids of what a change would change. Null for every other kind, and for changes from before it was kept. */
   touches: Generated<string[] | null>
+  /** The tool and the title, in lower case, for the search. */
+  sought: ColumnType<string, never, never>
 }
 
 /** How the parameters were edited that an approval covers. `answered_by` says by whom. */

@@ -13,7 +13,7 @@ import type { ValuesHidden, Viewer } from '../access/viewer.ts'
 import { readGovernance } from '../audit/policy-cache.ts'
 import { notFound } from '../errors.ts'
 import { viewersSeeTheirGroups } from './refusals.ts'
-import { readPage, type Page, type PageRequest } from '../page.ts'
+import { pageQuery, readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { changePreview, openChange, shownChange, type ShownChange } from './change.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
@@ -27,7 +27,13 @@ import { hiddenByApproval, mayFillOne, seesLikeDeciders, type Deciding, type Dec
 import { shownSeats, type ShownSeat } from '../../policy/seats.ts'
 import { rightsOf } from './rights.ts'
 import { readVotes, type VoteView } from './votes.ts'
-import { countingVotesOf, hasEditableCall, hasSeatFor } from '../../db/queries/approvals.ts'
+import {
+  countingVotesOf,
+  hasEditableCall,
+  hasSeatFor,
+  isDecidedBy,
+  isFound,
+} from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
 
 export interface ApprovalView {
@@ -134,7 +140,13 @@ export async function listApprovals(
   const { db } = context
   const settings = await readGovernance(db, viewer.organizationId)
   const deciding = await decidingOf(db, viewer)
-  const query = filtered(shownColumns(db, mostOpened), deciding, filters, settings)
+  const sought = pageQuery(
+    filtered(db.selectFrom('approvals').select('id'), deciding, filters, settings),
+    'approval',
+    page,
+  )
+  // The index alone says which rows the page has.
+  const query = shownColumns(db, mostOpened).where('id', 'in', sought)
   const rows = await readPage(db, query, 'approval', page)
   const votes = await readVotes(
     context,
@@ -449,6 +461,14 @@ export interface ApprovalFilters {
   readonly rule_id?: string | undefined
   readonly requested_by?: string | undefined
   readonly risk?: Risk['level'] | undefined
+  /** Part of the tool, of the title, of the workflow's name or of the requester's address, or the id of it or its run. */
+  readonly search?: string | undefined
+  /** Only what is decided or ended, or only what waits. */
+  readonly decided?: boolean | undefined
+  /** Who voted, or answered. */
+  readonly decided_by?: string | undefined
+  /** The id of a group whose members decide, now or in time. */
+  readonly group_id?: string | undefined
 }
 
 export function filtered<O>(
@@ -464,6 +484,11 @@ export function filtered<O>(
   if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
+  if (filters.decided !== undefined) query = query.where('status', filters.decided ? '<>' : '=', 'pending')
+  if (filters.search !== undefined) query = query.where(isFound(viewer.organizationId, filters.search))
+  if (filters.decided_by !== undefined) query = query.where(isDecidedBy(filters.decided_by))
+  if (filters.group_id !== undefined)
+    query = query.where('seats', 'is not', null).where(hasSeatFor([], [filters.group_id]))
   if (filters.mine === true) return decidable(query, viewer, settings)
   return seesAll(viewer) ? query : query.where(anyOf(viewer.rights.map(hasSeat)))
 }

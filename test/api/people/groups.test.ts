@@ -418,3 +418,44 @@ describe('`run_by` of a workflow', () => {
     expect([codeOf(answer), placesOf(answer)]).toEqual(['422 validation_error', ['definition.run_by.1']])
   })
 })
+
+test('the list finds what a group, a person or a text has to do with, decided or not, from either end', async () => {
+  const groupId = await group('finance', 'viewer')
+  await rule({ approvers: [finance] })
+  const ids = [(await held()).id, (await held()).id]
+  const [first, second] = ids
+  await vote('viewer', first as string)
+  const list = async (query: string, who: BootstrapName = 'owner') =>
+    (await as(who, 'GET', `/approvals?${query}`)).body.data.flatMap(({ id }: { id: string }) =>
+      ids.includes(id) ? [id] : [],
+    )
+  const { email } = server.identities.users.member
+  expect({
+    decided: await list('decided=true'),
+    waits: await list('decided=false'),
+    oldest: await list(`order=oldest&group_id=${groupId}`),
+    byViewer: await list(`decided_by=${idOf('viewer')}`),
+    byAdmin: await list(`decided_by=${idOf('admin')}`),
+    otherGroup: await list('group_id=grp_other'),
+    tool: await list('search=wRiT'),
+    person: await list(`search=${email.slice(0, 5).toUpperCase()}&decided=true`),
+    id: await list(`search=${second}`),
+    wildcard: await list('search=W%25e'),
+    nothing: await list('search=nothing-has-this'),
+  }).toEqual({
+    decided: [first],
+    waits: [second],
+    oldest: [first, second],
+    byViewer: [first],
+    byAdmin: [],
+    otherGroup: [],
+    tool: [second, first],
+    person: [first],
+    id: [second],
+    wildcard: [],
+    nothing: [],
+  })
+  const page = await as('owner', 'GET', `/approvals?order=oldest&limit=1&group_id=${groupId}`)
+  const next = `order=oldest&limit=1&group_id=${groupId}&cursor=${page.body.next_cursor}`
+  expect([page.body.data[0].id, ...(await list(next))]).toEqual(ids)
+})
