@@ -88,6 +88,8 @@ export interface Owned<View extends object = object> {
   readonly word: string
   /** SQL: whether the member `m` sees the row `o`. Default: every member does. */
   readonly seen?: RawBuilder<boolean>
+  /** SQL: the text of the row `o` in which a search looks. */
+  readonly searched?: RawBuilder<string>
   /** SQL: the e-mail address of the person of the row `o`, as `owner_email`. Default: null. */
   readonly ownerEmail?: RawBuilder<string | null>
   view(row: never, context: never): View | Promise<View>
@@ -95,7 +97,7 @@ export interface Owned<View extends object = object> {
 
 /** `now` is the database's time. */
 export const owned = <T extends OwnedTable, View extends object, C>(
-  given: Pick<Owned, 'kind' | 'word' | 'seen' | 'ownerEmail'> & {
+  given: Pick<Owned, 'kind' | 'word' | 'seen' | 'searched' | 'ownerEmail'> & {
     readonly table: T
     view(
       row: Selectable<Database[T]> & { readonly now: Date; readonly owner_email: string | null },
@@ -109,16 +111,24 @@ interface Member {
   readonly userId: string
 }
 
-/** Newest first. Throws as `readPage` does. */
+/** SQL: whether `text` has this part, in upper or lower case. */
+export const hasPart = (text: RawBuilder<string>, part: string): RawBuilder<boolean> =>
+  sql<boolean>`position(lower(${part}) in lower(${text})) > 0`
+
+/** Newest first; with `search`, those whose `searched` text has it. Throws as `readPage` does. */
 export async function listOwned<View extends object>(
   context: { readonly db: Db },
   rows: Owned<View>,
   caller: Member,
   page: PageRequest,
+  search?: string,
 ): Promise<Page<View>> {
+  const { searched } = rows
   const { data, next_cursor } = await readPage(
     context.db,
-    seenBy(context.db, rows, caller),
+    seenBy(context.db, rows, caller).$if(search !== undefined && searched !== undefined, (some) =>
+      some.where(hasPart(searched as RawBuilder<string>, search as string)),
+    ),
     rows.kind,
     page,
     'o.id',

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { publicBase } from '../../shared/config.ts'
+import { filter } from '../query.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   acceptInvitation,
@@ -225,9 +226,12 @@ export const memberRoutes = [
     key: 'GET /organizations/{id}/members',
     needs: { scope: 'organizations:*', role: 'owner', subject: 'organization' },
     summary: 'The organization’s members',
-    query: listQueryOfPath,
+    query: listQueryOfPath.extend({
+      search: filter.optional().describe('part of the name or address, in upper or lower case'),
+    }),
     responses: { 200: listOf(member) },
-    handle: async ({ context, caller, query }) => ok(await listMembers(context.db, caller, pageIn(query))),
+    handle: async ({ context, caller, query }) =>
+      ok(await listMembers(context.db, caller, pageIn(query), query.search)),
   }),
   route({
     key: 'PATCH /organizations/{id}/members/{user}',

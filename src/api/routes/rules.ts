@@ -35,7 +35,7 @@ import {
 } from '../schemas/common.ts'
 import { pageWith, story, type Example } from '../schemas/example.ts'
 import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
-import { pageOfList } from '../../governance/page.ts'
+import { listOwned, pageOfList } from '../../governance/page.ts'
 import { conditionForms, conditionInput } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
 import { instant } from '../query.ts'
@@ -237,7 +237,12 @@ const rulesOf = <const Name extends 'rules' | 'label-rules', Kind extends RuleKi
       example: examples.create,
       run: (context, caller, input, once) => createRule(context, kind, caller, input, once),
     }),
-    rules.list({ summary: `The organization’s ${word}s, newest first`, example: examples.list }),
+    rules.list({
+      summary: `The organization’s ${word}s, newest first; with \`search\`, those with it in their name`,
+      filters: ['search'],
+      example: examples.list,
+      run: (context, caller, page, { search }) => listOwned(context, ruleRows(kind), caller, page, search),
+    }),
     rules.read({ summary: `One ${word}` }),
     rules.replace({
       summary: `Replace a ${word}`,

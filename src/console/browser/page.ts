@@ -154,12 +154,29 @@ function follow() {
   })
 }
 
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof Element &&
+  target.closest('input:not([type=checkbox]), textarea, select, [contenteditable=true]') !== null
+
+/** `/` and Ctrl+K lead to the search field that is seen; on a narrow screen, to the page that has one. */
+document.addEventListener('keydown', (event) => {
+  const { target, key, altKey } = event
+  const isHeld = event.ctrlKey || event.metaKey
+  if (isTyping(target) || altKey || (isHeld ? key !== 'k' : key !== '/')) return
+  const fields = [...document.querySelectorAll<HTMLInputElement>('form[role=search] [name=q]')]
+  const [any] = fields
+  if (any === undefined) return
+  event.preventDefault()
+  const seen = fields.findLast((field) => field.checkVisibility())
+  if (seen === undefined) location.assign(any.form?.action ?? '')
+  else seen.select()
+})
+
 /** Keyboard shortcuts of the list and of an approval. They move the focus or open an approval, but never decide. */
 document.addEventListener('keydown', (event) => {
   const { target, key } = event
   if (event.ctrlKey || event.metaKey || event.altKey) return
-  if (target instanceof Element && target.closest('input:not([type=checkbox]), textarea, select') !== null)
-    return
+  if (isTyping(target)) return
   const items = [...document.querySelectorAll('.item-link')]
   const row = document.activeElement?.closest('.item, .plain-item, .row')
   const at = items.indexOf(row?.querySelector('.item-link') ?? document.body)

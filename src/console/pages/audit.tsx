@@ -92,7 +92,7 @@ function dayAfter(day: string): string {
   return Number.isNaN(time) ? day : new Date(time + 86_400_000).toISOString().slice(0, 10)
 }
 
-const eventWords = (type: string): string => capital(type.replaceAll(/[._]/g, ' '))
+export const eventWords = (type: string): string => capital(type.replaceAll(/[._]/g, ' '))
 
 const events = Object.keys(auditEvents)
   .toSorted()

@@ -12,6 +12,7 @@ import {
   rerunPath,
   rerunsPath,
   rulesPath,
+  searchPath,
   settingsPath,
   startPath,
   terminalPath,
@@ -50,6 +51,7 @@ import { happenedPage, sayHappened } from './happened.tsx'
 import { changeRun, runPage } from './run.tsx'
 import { changeRerun, createRerun, rerunPage, rerunsPage } from './reruns.tsx'
 import { runsPage } from './runs.tsx'
+import { searchPage } from './search.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
 import { changeSettings, settingsPage } from './settings.tsx'
@@ -212,6 +214,7 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => rerunPage(visit),
     post: (visit) => changeRerun(visit),
   },
+  { path: searchPath, get: (visit) => searchPage(visit) },
   { path: '/console/sessions', get: (visit) => sessionsPage(visit) },
   {
     path: '/console/sessions/:id',

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { accountPath, freezePath, homePath } from '../../contract/pages.ts'
+import { accountPath, freezePath, homePath, searchPath } from '../../contract/pages.ts'
 import { areas, placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
 import { Icon } from './state.tsx'
@@ -59,6 +59,23 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }) 
               Menu
             </button>
           </nav>
+          <form class="find" method="get" action={searchPath} role="search" aria-label="Everything">
+            <Icon name="search" />
+            <input
+              type="search"
+              name="q"
+              placeholder="Search"
+              aria-label="Search everything"
+              aria-keyshortcuts="/ Control+K"
+              maxlength={200}
+              autocomplete="off"
+              spellcheck={false}
+            />
+            <kbd aria-hidden="true">/</kbd>
+          </form>
+          <a class="find-page" href={searchPath} aria-label="Search">
+            <Icon name="search" />
+          </a>
           <details class="account">
             <summary>
               <Icon name="person" />

@@ -17,7 +17,8 @@ const icons = {
   warn: 'M8 2 1.5 13.5h13L8 2Zm0 4.5v3.5m0 1.7v.3',
   person: 'M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6Zm-6 6.5c.6-3 3-4.5 6-4.5s5.4 1.5 6 4.5',
   filter: 'M2 4h12M4.5 8h7M7 12h2',
-} as const satisfies Record<Tone | 'person' | 'filter', string>
+  search: 'M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9Zm3.3 7.8 3.4 3.4',
+} as const satisfies Record<Tone | 'person' | 'filter' | 'search', string>
 
 export function Icon({ name }: { name: keyof typeof icons }) {
   return (

@@ -11,7 +11,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
-import { readPage, type Page, type PageRequest } from '../page.ts'
+import { hasPart, readPage, type Page, type PageRequest } from '../page.ts'
 import { groupsOf } from '../access/groups.ts'
 import { hasRole } from '../access/scopes.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
@@ -31,7 +31,13 @@ export interface MemberView {
   readonly absence: Absence | null
 }
 
-export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
+/** `search`: part of the name or address. */
+export async function listMembers(
+  db: Db,
+  caller: Caller,
+  page: PageRequest,
+  search?: string,
+): Promise<Page<MemberView>> {
   const query = db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
@@ -52,6 +58,9 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
     .select(absenceColumn.as('absence'))
     .where('m.organization_id', '=', caller.organizationId)
     .where(sql<boolean>`not ${isServiceAccount(sql`u.id`)}`)
+    .$if(search !== undefined, (all) =>
+      all.where(hasPart(sql`u.name || ' ' || u.email`, search as string)),
+    )
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
   const members = data.map(({ id: user_id, two_factor_enabled, created_at, ...member }) => ({
     user_id,

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import type { ManagedBy, RulesTable } from '../../db/schema/policy.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -52,7 +52,7 @@ export async function createRule(
 
 export const ruleRows = (kind: RuleKindName) => {
   const { table, id, word } = ruleKinds[kind]
-  return owned({ table, kind: id, word, view: ruleView })
+  return owned({ table, kind: id, word, searched: sql<string>`o.name`, view: ruleView })
 }
 
 /** The rule keeps its id and position. Throws `not_found`. */

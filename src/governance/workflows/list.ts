@@ -4,7 +4,7 @@ import { getTool } from '../../tools/index.ts'
 import type { Configured, Reading } from '../context.ts'
 import type { Caller } from '../access/identity.ts'
 import { covers } from '../access/scopes.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
+import { hasPart, listPage, type Page, type PageRequest } from '../page.ts'
 import { readConnected, toolStanding } from '../tools/connections.ts'
 import { summaryOf, type WorkflowSummary } from './workflows.ts'
 
@@ -59,9 +59,7 @@ export async function listWorkflows(
     .where('w.poll_of', 'is', null)
     .$if(name !== undefined, (all) => all.where('w.name', '=', name as string))
     .$if(search !== undefined, (all) =>
-      all.where(
-        sql<boolean>`(position(lower(${search}) in lower(w.name)) > 0 or position(lower(${search}) in w.slug) > 0)`,
-      ),
+      all.where(hasPart(sql`concat(w.name, ' ', w.slug)`, search as string)),
     )
   return listPage(
     context.db,
