@@ -28,6 +28,9 @@ export const workflowPath = (id: string): string => `${workflowsPath}/${id}`
 /** The text of a new one. With `?import=yaml`, it begins empty. */
 export const newWorkflowPath = '/console/workflows/new'
 export const editWorkflowPath = '/console/workflows/:id/edit'
+/** Versions of workflows that an owner has approved for everybody. Each has a page. */
+export const templatesPath = '/console/templates'
+export const templatePath = (id: string): string => `${templatesPath}/${id}`
 /** A form that starts a run. */
 export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */

@@ -71,6 +71,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/settings': [403, 403, 200, 200],
+  '/console/templates': [200, 200, 200, 200],
+  '/console/templates/:id': [200, 200, 200, 200],
   '/console/tools': [200, 200, 200, 200],
   '/console/tools/:name': [200, 200, 200, 200],
   '/console/triggers': [403, 200, 200, 200],
@@ -140,6 +142,12 @@ beforeAll(async () => {
     scope: 'personal',
     name: 'n'.repeat(200),
   })
+  await server.call(
+    users.owner.api_key,
+    'POST',
+    `/workflow-registry/${trigger.body.workflow_id}/approve-template`,
+    { template_name: 'Notes', description: 'keeps a text', tags: ['notes'] },
+  )
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
@@ -149,6 +157,7 @@ beforeAll(async () => {
     groups: group.body.id,
     rules: rules.body.data[0].id,
     workflows: trigger.body.workflow_id,
+    templates: trigger.body.workflow_id,
   }
   for (const path of Object.keys(answers)) {
     const named = path.replace(/(\w+)\/:id/, (_, kind: string) => `${kind}/${ids[kind]}`)

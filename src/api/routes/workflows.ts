@@ -47,7 +47,7 @@ import {
   archiveTemplate,
   deprecateTemplate,
 } from '../../governance/workflows/registry-lifecycle.ts'
-import { listTemplates } from '../../governance/workflows/registry-entry.ts'
+import { listTemplates, readTemplate } from '../../governance/workflows/registry-entry.ts'
 import { useTemplate } from '../../governance/workflows/registry-lifecycle.ts'
 
 const { steps, inputs } = workflowDefinition.shape
@@ -394,7 +394,7 @@ const { route: registryRoute } = tagged('Workflow registry')
 
 const oneTemplate = inTable('id', 'template', 'registry_entries', 'workflow_id')
 
-const template = named('Template', {
+const templateShape = {
   id: id.describe('the workflow’s'),
   organization_id: id,
   state: z.enum(templateStates),
@@ -410,6 +410,16 @@ const template = named('Template', {
   replacement_id: id.nullable(),
   archived_by: id.nullable(),
   archived_at: time.nullable(),
+}
+const template = named('Template', templateShape)
+const templateDetail = named('TemplateDetail', {
+  ...templateShape,
+  workflow_name: z.string(),
+  current_version: z.int().describe('of the workflow'),
+  approved_by_email: z.string(),
+  deprecated_by_email: z.string().nullable(),
+  archived_by_email: z.string().nullable(),
+  definition: workflowDefinition.nullable().describe('of the frozen version; null once it is archived'),
 })
 
 const usedTemplate = named('UsedTemplate', {
@@ -432,6 +442,14 @@ export const registryRoutes = [
       const { limit, cursor = null, include_archived: archived } = query
       return ok(await listTemplates(context.db, caller.organizationId, archived, { limit, cursor }))
     },
+  }),
+  registryRoute({
+    key: 'GET /workflow-registry/{id}',
+    needs: { scope: 'workflows:read', role: 'viewer', subject: 'workflow' },
+    inner: [oneTemplate],
+    summary: 'A template with the definition that a use copies',
+    responses: { 200: templateDetail },
+    handle: async ({ context, params }) => ok(await readTemplate(context.db, params.id)),
   }),
   registryRoute({
     key: 'POST /workflow-registry/{id}/approve-template',

@@ -15,6 +15,8 @@ import {
   searchPath,
   settingsPath,
   startPath,
+  templatePath,
+  templatesPath,
   terminalPath,
   toolsPath,
   triggerPath,
@@ -56,6 +58,7 @@ import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
 import { changeSettings, settingsPage } from './settings.tsx'
 import { startPage, startRun } from './start.tsx'
+import { changeTemplate, templatePage, templatesPage } from './templates.tsx'
 import { decideTerminal, terminalPage } from './terminal.tsx'
 import { changeTool, toolPage } from './tool.tsx'
 import { toolsPage } from './tools.tsx'
@@ -249,6 +252,12 @@ export const pages: readonly PageRoute[] = [
     takesFile: true,
     get: (visit) => startPage(visit),
     post: (visit, form) => startRun(visit, form),
+  },
+  { path: templatesPath, get: (visit) => templatesPage(visit) },
+  {
+    path: templatePath(':id'),
+    get: (visit) => templatePage(visit),
+    post: (visit, form) => changeTemplate(visit, form),
   },
   { path: toolsPath, get: (visit) => toolsPage(visit) },
   {

@@ -2,6 +2,7 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import {
   editWorkflowPath,
   startPath,
+  templatePath,
   triggerPath,
   triggersPath,
   workflowPath,
@@ -41,6 +42,7 @@ const results = {
   same: 'Nothing was saved, because nothing differs.',
   rollback: 'The earlier version is back, as a new version. The next run uses it.',
   template: 'It is a template now: members can make workflows from this version.',
+  used: 'The workflow is made from the template. Edit it, or run it.',
   release: released,
 }
 
@@ -306,7 +308,7 @@ function Triggers(props: { workflow: Workflow; triggers: readonly Trigger[] | nu
   )
 }
 
-const templateWords = {
+export const templateWords = {
   active: 'Members can make workflows from it.',
   deprecated: 'It is deprecated: who uses it is warned.',
   archived: 'It is archived, and nobody can use it any more.',
@@ -347,7 +349,7 @@ function Template(props: { workflow: Workflow; visit: PersonsVisit; filled: Fill
       ) : (
         <p>
           <Badge tone={state === 'active' ? 'good' : 'off'} word={`Template, ${state}`} />{' '}
-          {templateWords[state]}
+          {templateWords[state]} <a href={templatePath(workflow.id)}>The template</a>
         </p>
       )}
     </section>

@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { newWorkflowPath, workflowPath, workflowsPath } from '../../contract/pages.ts'
+import { newWorkflowPath, templatesPath, workflowPath, workflowsPath } from '../../contract/pages.ts'
 import { FromFile } from '../parts/managed.tsx'
 import { chosenOf, Empty, Pager, Search, Table } from '../parts/list.tsx'
 import { Told } from '../parts/form.tsx'
@@ -46,6 +46,9 @@ export async function workflowsPage(visit: PersonsVisit): Promise<Shown> {
             </a>
             <a class="button" href={`${newWorkflowPath}?import=yaml`}>
               Import YAML
+            </a>
+            <a class="button" href={templatesPath}>
+              From a template
             </a>
           </p>
         ) : (

@@ -1,7 +1,8 @@
 import type { Selectable } from 'kysely'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
 import type { RegistryEntriesTable, RegistryState } from '../../db/schema/workflows.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { DomainError } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readBounded, pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 
@@ -82,4 +83,48 @@ export async function listTemplates(
     .limit(page.limit + 1)
   const { rows } = await readBounded(db, (trx) => trx.executeQuery(query))
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
+}
+
+export interface TemplateDetail extends TemplateView {
+  readonly workflow_name: string
+  readonly current_version: number
+  readonly approved_by_email: string
+  readonly deprecated_by_email: string | null
+  readonly archived_by_email: string | null
+  /** What a use copies. null: nobody can use it any more. */
+  readonly definition: WorkflowDefinition | null
+}
+
+/** Whoever may use a template may read its frozen version, although others of the workflow are for its authors. */
+export async function readTemplate(db: Db, workflowId: string): Promise<TemplateDetail> {
+  const row = await db
+    .selectFrom('registry_entries as e')
+    .innerJoin('workflows as w', 'w.id', 'e.workflow_id')
+    .innerJoin('workflow_versions as v', (join) =>
+      join.onRef('v.workflow_id', '=', 'e.workflow_id').onRef('v.version', '=', 'e.version'),
+    )
+    .innerJoin('users as a', 'a.id', 'e.approved_by')
+    .leftJoin('users as d', 'd.id', 'e.deprecated_by')
+    .leftJoin('users as r', 'r.id', 'e.archived_by')
+    .selectAll('e')
+    .select([
+      'w.name as workflow_name',
+      'w.current_version',
+      'v.definition',
+      'a.email as approved_by_email',
+      'd.email as deprecated_by_email',
+      'r.email as archived_by_email',
+    ])
+    .where('e.workflow_id', '=', workflowId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('template', workflowId)
+  return {
+    ...templateView(row),
+    workflow_name: row.workflow_name,
+    current_version: row.current_version,
+    approved_by_email: row.approved_by_email,
+    deprecated_by_email: row.deprecated_by_email,
+    archived_by_email: row.archived_by_email,
+    definition: row.state === 'archived' ? null : (JSON.parse(row.definition) as WorkflowDefinition),
+  }
 }

@@ -240,6 +240,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /workflows/{id}/versions/{version}/rollback': aboutVersion(200, { message: 'm' }),
 
   'GET /workflow-registry': of(200),
+  'GET /workflow-registry/{id}': about(200, (world) => world.template()),
   'POST /workflow-registry/{id}/approve-template': aboutWorkflow(200, { template_name: 'T' }),
   'POST /workflow-registry/{id}/deprecate': about(200, (world) => world.template(), { reason: 'r' }),
   'POST /workflow-registry/{id}/archive': about(200, (world) => world.template('deprecated'), {}),

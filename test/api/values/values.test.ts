@@ -181,6 +181,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'GET /workflows/{id}/versions/{version}': 'nothing',
   'POST /workflows/{id}/versions/{version}/rollback': 'sent',
   'GET /workflow-registry': 'nothing',
+  'GET /workflow-registry/{id}': 'nothing',
   'POST /workflow-registry/{id}/approve-template': 'sent',
   'POST /workflow-registry/{id}/deprecate': 'sent',
   'POST /workflow-registry/{id}/archive': 'sent',
