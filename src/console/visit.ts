@@ -8,6 +8,7 @@ import {
   homePath,
   inboxPath,
   keysPath,
+  notificationsPath,
   peoplePath,
   providerPath,
   rerunsPath,
@@ -16,6 +17,7 @@ import {
   templatesPath,
   toolsPath,
   triggersPath,
+  webhooksPath,
   workflowsPath,
 } from '../contract/pages.ts'
 import { seatWords, type ShownSeat } from '../policy/seats.ts'
@@ -93,6 +95,8 @@ const places: readonly Place[] = [
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],
   [settingsPath, 'Settings and limits', 'admin', 'Organization'],
+  [notificationsPath, 'Notifications', 'admin', 'Organization'],
+  [webhooksPath, 'Webhooks', 'admin', 'Organization'],
   [providerPath, 'Company sign-in', 'owner', 'Organization'],
 ]
 

@@ -64,3 +64,8 @@ export const rerunsPath = '/console/reruns'
 export const rerunPath = (id: string): string => `${rerunsPath}/${id}`
 export const triggerPath = (workflowId: string, id: string): string =>
   `/console/workflows/${workflowId}/triggers/${id}`
+/** Addresses of programs that get messages. Each has a page. */
+export const webhooksPath = '/console/webhooks'
+export const webhookPath = (id: string): string => `${webhooksPath}/${id}`
+/** Who was told what, and what did not arrive. */
+export const notificationsPath = '/console/notifications'

@@ -53,6 +53,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/keys': [200, 200, 200, 200],
   '/console/keys/new': [200, 200, 200, 200],
   '/console/keys/:id': [404, 404, 404, 200],
+  '/console/notifications': [403, 403, 200, 200],
   '/console/people': [403, 403, 403, 200],
   '/console/provider': [403, 403, 403, 200],
   '/console/reruns': [200, 200, 200, 200],
@@ -79,6 +80,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/workflows/:id/triggers/:trigger': [403, 200, 200, 200],
   '/console/terminal': [200, 200, 200, 200],
   '/console/second-factor': [200, 200, 200, 200],
+  '/console/webhooks': [403, 403, 200, 200],
+  '/console/webhooks/:id': [403, 403, 200, 200],
   '/console/workflows': [200, 200, 200, 200],
   '/console/workflows/new': [403, 200, 200, 200],
   '/console/workflows/:id/edit': [200, 200, 200, 200],
@@ -148,6 +151,12 @@ beforeAll(async () => {
     `/workflow-registry/${trigger.body.workflow_id}/approve-template`,
     { template_name: 'Notes', description: 'keeps a text', tags: ['notes'] },
   )
+  const webhook = await server.call(
+    users.owner.api_key,
+    'POST',
+    `/organizations/${server.identities.organization_id}/webhooks`,
+    { url: `https://${'h'.repeat(60)}.example.com/${'p'.repeat(200)}`, events: ['run.failed'] },
+  )
   const ids: Readonly<Record<string, string>> = {
     approvals: approval,
     runs: run,
@@ -156,6 +165,7 @@ beforeAll(async () => {
     connections: connection.body.id,
     groups: group.body.id,
     rules: rules.body.data[0].id,
+    webhooks: webhook.body.id,
     workflows: trigger.body.workflow_id,
     templates: trigger.body.workflow_id,
   }

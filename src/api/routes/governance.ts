@@ -338,6 +338,7 @@ export const getNotifications = route({
     channel: channel.optional(),
     state: state.optional(),
     approval_id: filter.optional(),
+    recipient: filter.optional().describe('the id of a person or webhook, or the address of a person'),
   }),
   example: {
     answers: {

@@ -6,8 +6,13 @@ import {
   createWebhook,
   deleteWebhook,
   rotateWebhookSecret,
+  seenBy,
   webhookRows,
 } from '../../governance/webhooks/webhooks.ts'
+import type { ShownWebhook, WebhookView } from '../../governance/webhooks/webhook-view.ts'
+import type { Caller } from '../../governance/access/identity.ts'
+import type { Context } from '../../governance/context.ts'
+import { listOwned, readOwned } from '../../governance/page.ts'
 import { sql } from 'kysely'
 import { accepted, ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
@@ -96,24 +101,6 @@ const oneDelivery: Inner = {
     where id = ${params['delivery']} and webhook_id = ${params['webhook']})`,
 }
 
-const webhookShape = {
-  id,
-  organization_id: id,
-  url: z.string(),
-  events: z.array(webhookEvent),
-  active: z.boolean(),
-  disabled_reason: z.string().nullable().describe('Why the service turned it off; null if it did not.'),
-  failing_since: time.nullable().describe('When the first attempt since the last success failed.'),
-  former_secret_until: time.nullable().describe('Until when the secret before the last rotation also signs.'),
-  created_at: time,
-  created_by: id,
-}
-const webhook = z.strictObject(webhookShape).meta({ id: 'Webhook' })
-const newWebhook = named('NewWebhook', {
-  ...webhookShape,
-  secret: z.string().describe('`whsec_…`, which signs the messages; shown only this once'),
-})
-
 const delivery = named('Delivery', {
   id,
   webhook_id: id,
@@ -128,6 +115,28 @@ const delivery = named('Delivery', {
   created_at: time,
   ended_at: time.nullable(),
 })
+const webhookShape = {
+  id,
+  organization_id: id,
+  url: z.string().nullable().describe('null for an admin, because an address often contains a token'),
+  host: z.string(),
+  events: z.array(webhookEvent),
+  active: z.boolean(),
+  disabled_reason: z.string().nullable().describe('Why the service turned it off; null if it did not.'),
+  failing_since: time.nullable().describe('When the first attempt since the last success failed.'),
+  former_secret_until: time.nullable().describe('Until when the secret before the last rotation also signs.'),
+  created_at: time,
+  created_by: id,
+}
+const webhook = named('Webhook', {
+  ...webhookShape,
+  last_delivery: delivery.nullable().describe('the newest one that is kept'),
+})
+const newWebhook = named('NewWebhook', {
+  ...webhookShape,
+  secret: z.string().describe('`whsec_…`, which signs the messages; shown only this once'),
+})
+
 const acceptedDelivery = z
   .strictObject({ event_id: id.describe('The `webhook-id` of the requests.') })
   .meta({ id: 'AcceptedDelivery' })
@@ -137,11 +146,17 @@ const webhooks = objects({
   all: '/organizations/{id}/webhooks',
   one: '/organizations/{id}/webhooks/{webhook}',
   subject: 'organization',
-  reads: { scope: 'governance:read', role: 'owner' },
+  reads: { scope: 'governance:read', role: 'admin' },
   writes: { scope: 'governance:write', role: 'owner' },
   shown: webhook,
   from: webhookRows,
 })
+
+async function one({ db }: Context, caller: Caller, found: WebhookView): Promise<ShownWebhook> {
+  const [seen] = await seenBy(db, caller, [found])
+  if (seen === undefined) throw new Error('a webhook was lost')
+  return seen
+}
 
 export const webhookRoutes = [
   webhooks.create({
@@ -152,6 +167,7 @@ export const webhookRoutes = [
           id: story.webhook,
           organization_id: story.organization,
           url: 'https://example.com/hooks',
+          host: 'example.com',
           events: ['approval.created', 'run.failed'],
           active: true,
           disabled_reason: null,
@@ -171,13 +187,24 @@ export const webhookRoutes = [
     audit: ['webhook.created'],
     run: createWebhook,
   }),
-  webhooks.list({ summary: 'The organization’s webhooks' }),
-  webhooks.read({ summary: 'One webhook' }),
+  webhooks.list({
+    summary: 'The organization’s webhooks',
+    async run(context, caller, page) {
+      const { data, next_cursor } = await listOwned(context, webhookRows, caller, page)
+      return { data: await seenBy(context.db, caller, data), next_cursor }
+    },
+  }),
+  webhooks.read({
+    summary: 'One webhook',
+    run: async (context, caller, webhookId) =>
+      one(context, caller, await readOwned(context, webhookRows, caller, webhookId)),
+  }),
   webhooks.change({
     summary: 'Change a webhook’s address or events, or turn it on or off',
     body: webhookChanges,
     audit: ['webhook.updated'],
-    run: changeWebhook,
+    run: async (context, caller, webhookId, body) =>
+      one(context, caller, await changeWebhook(context, caller, webhookId, body)),
   }),
   webhooks.remove({
     summary: 'Delete a webhook: what waits for it is never sent',
@@ -211,7 +238,7 @@ export const webhookRoutes = [
   }),
   route({
     key: 'GET /organizations/{id}/webhooks/{webhook}/deliveries',
-    needs: { scope: 'governance:read', role: 'owner', subject: 'organization' },
+    needs: { scope: 'governance:read', role: 'admin', subject: 'organization' },
     inner: [oneWebhook],
     summary: 'What was sent to a webhook, and what waits',
     query: listQueryOfPath.extend({ state: deliveryState.optional() }),

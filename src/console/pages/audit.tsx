@@ -8,6 +8,7 @@ import {
   inboxPath,
   rulesPath,
   toolPath,
+  webhookPath,
   workflowPath,
 } from '../../contract/pages.ts'
 import { list } from '../../policy/text.ts'
@@ -143,6 +144,7 @@ const pageOf: Readonly<Record<string, readonly [string, (id: string) => string]>
   group_id: ['group', (id) => `${groupsPath}/${id}`],
   connection_id: ['connection', connectionPath],
   tool_name: ['tool', toolPath],
+  webhook_id: ['webhook', webhookPath],
 }
 
 function aboutOf({ run_id: run, workflow_id: workflow, metadata }: Entry, names: Log['names']) {

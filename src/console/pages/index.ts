@@ -8,6 +8,7 @@ import {
   freezePath,
   homePath,
   newWorkflowPath,
+  notificationsPath,
   providerPath,
   rerunPath,
   rerunsPath,
@@ -22,6 +23,8 @@ import {
   triggerPath,
   triggersPath,
   tryPath,
+  webhookPath,
+  webhooksPath,
   workflowPath,
   workflowsPath,
 } from '../../contract/pages.ts'
@@ -42,6 +45,7 @@ import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
+import { notificationsPage } from './notifications.tsx'
 import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
@@ -66,6 +70,8 @@ import { changeTrigger, triggerPage } from './trigger.tsx'
 import { createTrigger, triggersPage } from './triggers.tsx'
 import { stepPage } from './step.tsx'
 import { editorPage, mostFormBytes, useEditor } from './editor.tsx'
+import { changeWebhook, webhookPage } from './webhook.tsx'
+import { createWebhook, webhooksPage } from './webhooks.tsx'
 import { changeWorkflow, workflowPage } from './workflow.tsx'
 import { workflowsPage } from './workflows.tsx'
 import type { Filled } from '../parts/form.tsx'
@@ -160,6 +166,7 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => terminalPage(visit),
     post: (visit, form) => decideTerminal(visit, form),
   },
+  { path: notificationsPath, get: (visit) => notificationsPage(visit) },
   {
     path: '/console/people',
     get: (visit) => peoplePage(visit),
@@ -274,6 +281,16 @@ export const pages: readonly PageRoute[] = [
     path: triggerPath(':id', ':trigger'),
     get: (visit) => triggerPage(visit),
     post: (visit, form) => changeTrigger(visit, form),
+  },
+  {
+    path: webhooksPath,
+    get: (visit) => webhooksPage(visit),
+    post: (visit, form) => createWebhook(visit, form),
+  },
+  {
+    path: webhookPath(':id'),
+    get: (visit) => webhookPage(visit),
+    post: (visit, form) => changeWebhook(visit, form),
   },
 ]
 

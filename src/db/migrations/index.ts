@@ -28,6 +28,7 @@ import { resolutions } from './0027-resolutions.ts'
 import { rerunVersions } from './0029-rerun-versions.ts'
 import { versionTools } from './0030-version-tools.ts'
 import { approvalsSearch } from './0032-approvals-search.ts'
+import { whoWasTold } from './0033-who-was-told.ts'
 import { touches } from './0028-touches.ts'
 
 /**
@@ -66,6 +67,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0029-rerun-versions', sql: rerunVersions },
   { name: '0030-version-tools', sql: versionTools },
   { name: '0032-approvals-search', sql: approvalsSearch },
+  { name: '0033-who-was-told', sql: whoWasTold },
 ]
 
 export interface Migration {

@@ -27,6 +27,8 @@ export interface NotificationFilters {
   readonly channel?: NotificationChannel | undefined
   readonly state?: NotificationState | undefined
   readonly approval_id?: string | undefined
+  /** The id of a person or webhook, or the address of a person. */
+  readonly recipient?: string | undefined
 }
 
 /** Messages to people and deliveries to webhooks, newest first. All rows of one message show its state. */
@@ -41,10 +43,11 @@ export async function listNotifications(
     limit,
     cursor: after === null ? null : writeCursor(`${idPrefixes[kind]}_${after}`),
   })
-  const { channel } = filters
+  const { channel, recipient } = filters
+  const toWebhook = recipient === undefined || recipient.startsWith(`${idPrefixes.webhook}_`)
   const [messages, deliveries] = await Promise.all([
     channel === 'webhook' ? [] : messagesOf(db, organizationId, filters, pageAfter('notification')),
-    channel === undefined || channel === 'webhook'
+    toWebhook && (channel === undefined || channel === 'webhook')
       ? deliveriesOf(db, organizationId, filters, pageAfter('delivery'))
       : [],
   ])
@@ -72,7 +75,10 @@ async function messagesOf(
     .select(['m.state', 'm.attempts', 'm.last_error', 'm.sent_at'])
     .where('n.organization_id', '=', organizationId)
   if (filters.channel !== undefined) query = query.where('n.channel', '=', filters.channel)
-  if (filters.state !== undefined) query = query.where('m.state', '=', filters.state)
+  // The index of messages that have not arrived has the organization, too.
+  if (filters.state !== undefined)
+    query = query.where('m.organization_id', '=', organizationId).where('m.state', '=', filters.state)
+  if (filters.recipient !== undefined) query = query.where(isTo(filters.recipient))
   if (filters.approval_id !== undefined)
     query = query.where('n.subject', '=', filters.approval_id).where('n.kind', '<>', sql.lit('run'))
   const { data } = await readPage(db, query, 'notification', withNext(page), 'n.id')
@@ -92,12 +98,18 @@ async function messagesOf(
   }))
 }
 
+/** SQL: the message is to this person, who is named by id or address. */
+const isTo = (recipient: string): RawBuilder<boolean> =>
+  recipient.includes('@')
+    ? sql`n.recipient = (select id from users where lower(email) = lower(${recipient}))`
+    : sql`n.recipient = ${recipient}`
+
 const deliveryStates = { waiting: 'pending', delivered: 'sent', failed: 'failed' } as const
 
 async function deliveriesOf(
   db: Db,
   organizationId: string,
-  { state, approval_id: approvalId }: NotificationFilters,
+  { state, approval_id: approvalId, recipient }: NotificationFilters,
   page: PageRequest,
 ): Promise<readonly NotificationView[]> {
   let query = db
@@ -115,6 +127,7 @@ async function deliveriesOf(
       ),
     )
   if (approvalId !== undefined) query = query.where(isAbout(approvalId))
+  if (recipient !== undefined) query = query.where('d.webhook_id', '=', recipient)
   const { data } = await readPage(db, query, 'delivery', withNext(page), 'd.id')
   return data.map((row) => ({
     id: row.id,

@@ -16,6 +16,7 @@ export interface WebhookView {
   readonly id: string
   readonly organization_id: string
   readonly url: string
+  readonly host: string
   readonly events: readonly string[]
   readonly active: boolean
   /** If the service has turned it off. */
@@ -32,6 +33,7 @@ export const webhookView = (row: WebhookRow, target: WebhookTarget): WebhookView
   id: row.id,
   organization_id: row.organization_id,
   url: target.url,
+  host: row.host,
   events: row.events,
   active: row.active,
   disabled_reason: row.disabled_reason,
@@ -40,6 +42,13 @@ export const webhookView = (row: WebhookRow, target: WebhookTarget): WebhookView
   created_at: row.created_at.toISOString(),
   created_by: row.created_by,
 })
+
+/** What a caller sees: only owners see the address, because it often contains a token. */
+export type ShownWebhook = Omit<WebhookView, 'url'> & {
+  readonly url: string | null
+  /** The newest one that is kept. */
+  readonly last_delivery: DeliveryView | null
+}
 
 export interface DeliveryView {
   readonly id: string

@@ -1,6 +1,7 @@
 import { chosenEvents } from '../../contract/webhook-events.ts'
 import { newId } from '../../contract/ids.ts'
 import { restartLane } from '../../db/queries/lanes.ts'
+import { newestDeliveries } from '../../db/queries/webhooks/deliver.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -18,7 +19,9 @@ import {
   readAddress,
   sealTarget,
   type WebhookTarget,
+  deliveryView,
   webhookView,
+  type ShownWebhook,
   type WebhookRow,
   type WebhookView,
 } from './webhook-view.ts'
@@ -77,6 +80,21 @@ export const webhookRows = owned({
   view: async (row: WebhookRow, { sealer }: Pick<Managing, 'sealer'>) =>
     webhookView(row, await openTarget(sealer, row)),
 })
+
+/** As a caller sees them, with their newest deliveries. */
+export async function seenBy(
+  db: Db,
+  { role }: Pick<Caller, 'role'>,
+  webhooks: readonly WebhookView[],
+): Promise<ShownWebhook[]> {
+  const { rows } = await newestDeliveries(webhooks.map(({ id }) => id)).execute(db)
+  const newest = new Map(rows.map((row) => [row.webhook_id, deliveryView(row)]))
+  return webhooks.map((webhook) => ({
+    ...webhook,
+    url: role === 'owner' ? webhook.url : null,
+    last_delivery: newest.get(webhook.id) ?? null,
+  }))
+}
 
 /** Throws `not_found`. */
 export async function findWebhook(db: Db, organizationId: string, id: string): Promise<WebhookRow> {

@@ -46,10 +46,12 @@ describe('the routes', () => {
   test('show the secret once, and the webhook afterwards', async () => {
     const { status, body } = await create({ events: ['run.failed', 'approval.created', 'run.failed'] })
     expect(status).toBe(201)
-    const { secret, ...rest } = body
+    const { secret, ...made } = body
+    const rest = { ...made, last_delivery: null }
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
     expect(rest).toMatchObject({
       url: `${receiver.url}/hook`,
+      host: new URL(receiver.url).host,
       events: ['approval.created', 'run.failed'],
       active: true,
       disabled_reason: null,
@@ -72,6 +74,30 @@ describe('the routes', () => {
       ['POST', path(rest.id, 'deliveries', 'dlv_1', 'redeliver'), {}],
     ] as const)
       expect([to, (await send(method, to, sent)).status]).toEqual([to, 404])
+  })
+
+  test('show an admin the host and what failed, and not the address; a member is refused', async () => {
+    const { id } = (await create()).body
+    receiver.answer = () => ({ status: 500 })
+    await send('POST', path(id, 'test'), {})
+    await sendAll(server.context)
+    receiver.answer = () => ({ status: 204 })
+    const { users } = server.identities
+    const read = (who: 'admin' | 'member') => server.call(users[who].api_key, 'GET', path())
+    expect((await read('admin')).body.data).toEqual([
+      expect.objectContaining({
+        url: null,
+        host: new URL(receiver.url).host,
+        last_delivery: expect.objectContaining({
+          event_type: 'webhook.test',
+          state: 'waiting',
+          last_error: 'the answer was 500',
+        }),
+      }),
+    ])
+    expect((await read('member')).status).toBe(403)
+    const shown = (await send('GET', path(id))).body
+    expect(shown).toMatchObject({ url: `${receiver.url}/hook`, last_delivery: { attempts: 1 } })
   })
 
   test('repeat the first answer, with its secret, for the same key', async () => {

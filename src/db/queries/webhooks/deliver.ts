@@ -1,4 +1,6 @@
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type Selectable } from 'kysely'
+import type { WebhookDeliveriesTable } from '../../schema/webhooks.ts'
+import type { WebhookEvent } from '../../../contract/webhook-events.ts'
 
 export interface DueDelivery {
   readonly id: string
@@ -20,6 +22,15 @@ export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => s
   ) as d
   join webhook_events e on e.id = d.event_id
   where w.id = ${webhookId} and w.active`
+
+/** The newest one of each of these webhooks that has any. */
+export const newestDeliveries = (
+  webhookIds: readonly string[],
+): RawBuilder<Selectable<WebhookDeliveriesTable> & { readonly event_type: WebhookEvent }> => sql`
+  select d.*, e.type as event_type
+  from unnest(${webhookIds}::text[]) as w (id)
+  cross join lateral (select * from webhook_deliveries where webhook_id = w.id order by id desc limit 1) as d
+  join webhook_events e on e.id = d.event_id`
 
 /** Seconds until its next delivery can be sent; null if none waits or the webhook is off. */
 export const nextDueTime = (webhookId: string): RawBuilder<{ readonly due_in: number | null }> => sql`
