@@ -86,6 +86,51 @@ describe.each([true, false])('the editor with JavaScript: %s', (javaScriptEnable
     },
   )
 
+  inBrowser('a step is tried with what it would be called with, and called by its own button', async () => {
+    const text = `name: Kept
+inputs:
+  key: { type: string, required: true }
+steps:
+  - id: read
+    tool: memory_get
+    params: { key: '{{input.key}}' }
+  - id: keep
+    tool: memory_set
+    when: "{{ read.output.value == 'x' }}"
+    params: { key: copy, value: '{{read.output.value}}' }
+`
+    const runs = async () => (await home.call('member', 'GET', '/runs?workflow_name=Try')).body.data.length
+    const before = await runs()
+    const { page } = await signedInAt(home.server, 'member', `${path}/new`, options)
+    const rows = page.getByRole('region', { name: 'What would be decided' }).locator('.row')
+    await fill(page, text)
+    await page.getByRole('button', { name: 'Show what would be decided' }).click()
+    expect(await rows.nth(1).innerText()).toContain('Whether its condition holds depends')
+    await page.getByRole('button', { name: 'Try this step keep' }).click()
+    await page.getByRole('alert').getByText('is not known yet').waitFor()
+    await page.locator('summary', { hasText: 'Inputs and outputs' }).click()
+    await page.getByLabel('Inputs', { exact: true }).fill('{"key": "k"}')
+    await page.getByLabel('Assumed outputs').fill('{"read": {"key": "k", "value": "x"}}')
+    await page.getByRole('button', { name: 'Show what would be decided' }).click()
+    expect(await rows.nth(1).innerText()).toContain('Its condition holds.')
+    await rows.nth(1).locator('summary', { hasText: 'With these parameters' }).click()
+    expect(await rows.nth(1).locator('.values').innerText()).toMatch(/value\s*x/)
+    await page.getByRole('button', { name: 'Try this step keep' }).click()
+    const tried = page.getByRole('region', { name: 'The step keep as one call' })
+    expect(await tried.innerText()).toMatch(/value\s*x[^]*This call would be:\s*Allowed/)
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    expect(await runs()).toBe(before)
+    await tried.locator('summary', { hasText: 'Make this call' }).click()
+    await tried.getByRole('button', { name: 'Make the call' }).click()
+    const link = tried.getByRole('link', { name: 'see what became of it' })
+    const run = (await link.getAttribute('href'))?.split('/').at(-1)
+    expect((await home.call('member', 'GET', `/runs/${run}`)).body).toMatchObject({
+      workflow_name: 'Try memory_set',
+      inputs: { key: 'copy', value: 'x' },
+    })
+    expect(await page.locator('textarea[name=text]').inputValue()).toBe(text)
+  })
+
   inBrowser('a change says what it is about, and is not saved over another one', async () => {
     const id = await save({ name: 'Shared', slug: `shared-${javaScriptEnabled}`, description: 'old words' })
     const edit = `${path}/${id}/edit`
@@ -167,6 +212,17 @@ inBrowser('while one types and the sign-in ends, the page says so, and the text 
   await fill(page, textOf('kept'))
   await page.locator('[data-live=editor]').getByText('Your sign-in has ended').waitFor()
   expect(await page.locator('textarea[name=text]').inputValue()).toBe(textOf('kept'))
+})
+
+test('a call that was not shown like this is not made', async () => {
+  const token = await home.tokenOf(`${path}/new`, 'member')
+  const send = async (action: string, more = {}) => {
+    const fields = { token, action, text: textOf('one'), once: 'a-tried-step', ...more }
+    return plain(await (await home.post(`${path}/new`, fields, {}, await home.cookieOf('member'))).text())
+  }
+  expect(await send('run:one', { tried_params: '{"key":"other"}' })).toContain('has changed since you saw it')
+  expect(await send('run:none', { tried_params: '{}' })).toContain('makes no call')
+  expect((await home.call('member', 'GET', '/runs?workflow_name=memory_get')).body.data).toEqual([])
 })
 
 test('who may not change a workflow is told whom to ask, and a form is refused', async () => {

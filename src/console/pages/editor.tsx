@@ -6,6 +6,7 @@ import { DefinitionPicture, StepsInWords, type Definition, type Preview } from '
 import { empty, Field, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { Live, OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote } from '../parts/managed.tsx'
+import { askedStep, TriedStep, TryButton, tryStep, type StepTrial } from '../parts/step-try.tsx'
 import { WholeRun } from './start.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import {
@@ -62,9 +63,10 @@ interface Found {
   readonly definition: Definition | null
   readonly problem: Problem | null
   readonly preview: Preview | null
+  readonly tried: StepTrial | null
 }
 
-const nothingFound: Found = { definition: null, problem: null, preview: null }
+const nothingFound: Found = { definition: null, problem: null, preview: null, tried: null }
 
 const notMember: Problem = {
   status: 403,
@@ -212,8 +214,8 @@ function Editor({ visit, workflow, filled, text, found }: EditorProps) {
         <Assumed filled={filled} />
       </div>
       <div class="column">
-        <Live name="editor" version={JSON.stringify([text, found.preview !== null])}>
-          <Beside visit={visit} found={found} />
+        <Live name="editor" version={JSON.stringify([text, found.preview !== null, found.tried?.stepId])}>
+          <Beside visit={visit} found={found} action={actionOf(workflow)} />
         </Live>
       </div>
     </PostForm>
@@ -247,8 +249,8 @@ const Assumed = ({ filled }: { filled: Filled }) => (
   </details>
 )
 
-function Beside({ visit, found }: { visit: PersonsVisit; found: Found }) {
-  const { definition, problem, preview } = found
+function Beside({ visit, found, action }: { visit: PersonsVisit; found: Found; action: string }) {
+  const { definition, problem, preview, tried } = found
   const isEmpty = definition === null && problem === null
   return (
     <>
@@ -262,11 +264,16 @@ function Beside({ visit, found }: { visit: PersonsVisit; found: Found }) {
       ) : (
         <Mistakes problem={problem} />
       )}
+      {tried === null ? null : <TriedStep tried={tried} action={action} />}
       {preview === null || definition === null ? null : (
         <section class="card stack" aria-labelledby="decided">
           <h2 id="decided">What would be decided</h2>
           <WholeRun preview={preview} />
-          <StepsInWords definition={definition} preview={preview} />
+          <StepsInWords
+            definition={definition}
+            preview={preview}
+            beside={(step) => <TryButton step={step} action={action} />}
+          />
         </section>
       )}
       <section class="card stack" aria-labelledby="picture-title">
@@ -357,6 +364,7 @@ async function lookAt({ api }: PersonsVisit, text: string): Promise<Found> {
     definition: drawable(read.body.definition),
     problem: checked.ok ? null : checked,
     preview: null,
+    tried: null,
   }
 }
 
@@ -388,12 +396,17 @@ export async function useEditor(visit: PersonsVisit, form: Form): Promise<Shown>
   if (action === 'save') return save(visit, form)
   const text = textOf(form) ?? ''
   const found = await lookAt(visit, text)
-  if (action !== 'preview' || found.problem !== null || text.trim() === '')
+  const isAsked = action === 'preview' || askedStep(form) !== null
+  if (!isAsked || found.problem !== null || text.trim() === '')
     return editorPage(visit, { form, problem: null }, found)
-  const preview = await previewOf(visit, form, text)
-  return preview.ok
-    ? editorPage(visit, { form, problem: null }, { ...found, preview: preview.body })
-    : editorPage(visit, { form, problem: preview }, found)
+  const previewed = await previewOf(visit, form, text)
+  if (!previewed.ok) return editorPage(visit, { form, problem: previewed }, found)
+  const preview = previewed.body
+  if (action === 'preview') return editorPage(visit, { form, problem: null }, { ...found, preview })
+  const tried = await tryStep(visit, form, preview)
+  return tried.ok
+    ? editorPage(visit, { form, problem: null }, { ...found, preview, tried: tried.body })
+    : editorPage(visit, { form, problem: tried }, { ...found, preview })
 }
 
 const wrong = (name: string): Problem => ({
@@ -409,7 +422,8 @@ async function previewOf({ api, params }: PersonsVisit, form: Form, text: string
   const read = api.readYaml(text)
   if (!read.ok) return read
   const { $schema: _, name: __, slug: ___, description: ____, ...definition } = read.body.definition
-  const values: { inputs?: Values; mocks?: Values } = {}
+  // With assumed outputs, even none, each step says what it would call.
+  const values: { inputs?: Values; mocks: Values } = { mocks: {} }
   for (const name of ['inputs', 'mocks'] as const) {
     const typed = (form.get(name) ?? '').trim()
     if (typed === '') continue

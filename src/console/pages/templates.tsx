@@ -18,7 +18,7 @@ import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
-import { Message, OrganizationName, whoOf, Words } from '../parts/words.tsx'
+import { OrganizationName, whoOf, Words } from '../parts/words.tsx'
 import {
   hasRole,
   isAtLeast,

@@ -4,6 +4,7 @@ import { dependencies } from '../../contract/definition-graph.ts'
 import type { Layouts } from '../graph.ts'
 import { Picture, type DrawnStep } from './picture.tsx'
 import { Badge, type Tone } from './state.tsx'
+import { Values } from './values.tsx'
 import { Message, Words } from './words.tsx'
 
 /* The steps of a definition, as a picture and in words. */
@@ -68,7 +69,12 @@ export function DefinitionPicture(props: {
 const mostListed = 200
 
 /** The picture in words, with what would be decided about each step. */
-export function StepsInWords({ definition, preview }: { definition: Definition; preview?: Preview | null }) {
+export function StepsInWords(props: {
+  readonly definition: Definition
+  readonly preview?: Preview | null
+  readonly beside?: (step: PreviewedStep | undefined) => ComponentChild
+}) {
+  const { definition, preview, beside } = props
   const needed = dependencies(definition)
   const byId = new Map(preview?.steps.map((step) => [step.step_id, step]))
   return (
@@ -96,6 +102,8 @@ export function StepsInWords({ definition, preview }: { definition: Definition; 
               <AfterAll needed={needed.get(step.id) ?? []} />
             </div>
             <Why step={byId.get(step.id)} />
+            <Resolved step={byId.get(step.id)} isConditional={step.when !== undefined} />
+            {beside?.(byId.get(step.id))}
           </li>
         ))}
       </ol>
@@ -135,3 +143,34 @@ function Why({ step }: { step: PreviewedStep | undefined }) {
     ),
   )
 }
+
+/** Whether its condition holds, and what it would call, as far as inputs and assumed outputs say it. */
+function Resolved({ step, isConditional }: { step: PreviewedStep | undefined; isConditional: boolean }) {
+  const resolved = step?.resolved ?? null
+  if (step === undefined || resolved === null) return null
+  const { condition, calls, left_out: hidden } = resolved
+  const count = calls.length + hidden
+  return (
+    <>
+      {isConditional || condition === false ? <p class="small">{conditionWords(condition)}</p> : null}
+      {step.tool === null || calls.length === 0 ? null : (
+        <details>
+          <summary class="small">
+            {count === 1 ? 'With these parameters' : `${count.toLocaleString('en')} calls`}
+          </summary>
+          {calls.map((params) => (
+            <Values values={params} />
+          ))}
+          {hidden > 0 ? <p class="quiet">{`and ${hidden.toLocaleString('en')} more calls`}</p> : null}
+        </details>
+      )}
+    </>
+  )
+}
+
+const conditionWords = (condition: boolean | null): string =>
+  condition === null
+    ? 'Whether its condition holds depends on what is not known.'
+    : condition
+      ? 'Its condition holds.'
+      : 'It does not run.'
