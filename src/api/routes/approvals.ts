@@ -443,7 +443,7 @@ export const approvalRoutes = [
         ),
       decided: flag.optional().describe('true: only what waits no more; false: only what waits'),
       decided_by: filter.optional().describe('the id of a person who voted on it, or answered it'),
-      group_id: filter.optional().describe('a group whose members may decide it'),
+      group: filter.optional().describe('the name of a group that is asked, now or later'),
       order: z
         .enum(['newest', 'oldest'])
         .default('newest')
@@ -458,7 +458,7 @@ export const approvalRoutes = [
         return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
       // A call with an unknown outcome is always pending, has no rule, and its risk is not stored.
       const isEmpty =
-        [filters.search, filters.decided_by, filters.group_id].some((given) => given !== undefined) ||
+        [filters.search, filters.decided_by, filters.group].some((given) => given !== undefined) ||
         filters.decided === true ||
         (filters.status !== undefined && filters.status !== 'pending') ||
         filters.rule_id !== undefined ||

@@ -111,7 +111,7 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
   if (hidden !== null) return refuse(hidden)
   if (decision === 'withdraw') {
-    const ended = await visit.api.call('POST /approvals/{id}/withdraw', { params: { id }, ...onceOf(form) })
+    const ended = await withdraw(visit, form)
     return ended.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, ended)
   }
   const voted = await visit.api.call(
@@ -123,6 +123,17 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     },
   )
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
+}
+
+/** A change, or a call of the person's agent. */
+async function withdraw(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
+  const found = await readApproval(visit)
+  if (!found.ok) return found
+  const key =
+    found.body.kind === 'agent_call'
+      ? 'POST /authorize/approvals/{id}/cancel'
+      : 'POST /approvals/{id}/withdraw'
+  return visit.api.call(key, { params: { id: found.body.id }, ...onceOf(form) })
 }
 
 /** Only what differs from the approval is sent. */

@@ -10,7 +10,9 @@ import {
   type Shown,
   type ApprovalView,
 } from '../visit.ts'
+import { DecidedOnes } from '../parts/decided.tsx'
 import { Inbox, type Done } from '../parts/inbox.tsx'
+import { inboxFilters, isOfDecided } from '../parts/inbox-head.tsx'
 import { onceOf } from '../parts/form.tsx'
 import { addressOf, chosenOf } from '../parts/list.tsx'
 import { coveredBy, isTooLong } from './parameters.ts'
@@ -19,8 +21,8 @@ import { problemPage } from './plain.tsx'
 const perPage = '50'
 /** Few, because they stand above the approvals and push them down. */
 const unknownPerPage = '10'
-/** The filters of the API's list, and the cursors of the approvals and of the unknown outcomes. */
-const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'mine', 'cursor', 'unknown'] as const
+/** Those of the API's list, whether decided ones are shown, and the cursor of the unknown outcomes. */
+const parameters = [...inboxFilters, 'search', 'order', 'state', 'cursor', 'unknown'] as const
 
 type Chosen = Readonly<Record<string, string>>
 type Listed = Result<AnswerOf<'GET /approvals'>>
@@ -29,6 +31,7 @@ type Listed = Result<AnswerOf<'GET /approvals'>>
 export async function inboxPage(visit: PersonsVisit, refused: Done | null = null): Promise<Shown> {
   const { organization } = visit.person
   const chosen = chosenOf(visit.query, parameters)
+  if (isOfDecided(chosen)) return decidedPage(visit, chosen)
   const [listed, unknown, waiting] = await Promise.all([
     approvalsOf(visit, chosen),
     unknownOf(visit, chosen),
@@ -57,22 +60,42 @@ export async function inboxPage(visit: PersonsVisit, refused: Done | null = null
   }
 }
 
+async function decidedPage(visit: PersonsVisit, chosen: Chosen): Promise<Shown> {
+  const { state: _, unknown: __, mine: ___, kind, ...filters } = chosen
+  const listed = await visit.api.call('GET /approvals', {
+    query: {
+      decided: 'true',
+      limit: perPage,
+      ...ownOf(visit),
+      ...filters,
+      // What is decided has an outcome, or is no approval.
+      ...(kind === undefined || kind === 'resolution' ? {} : { kind }),
+    },
+  })
+  if (!listed.ok) return problemPage(listed, visit.place)
+  return {
+    status: 200,
+    title: 'Decided approvals',
+    main: <DecidedOnes visit={visit} chosen={chosen} listed={listed.body} />,
+  }
+}
+
 const ownOf = ({ person: { organization } }: PersonsVisit) =>
   organization === null ? {} : { organization_id: organization.id }
 
 function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
-  const { unknown: _, ...filters } = chosen
+  const { unknown: _, state: __, ...filters } = chosen
   if (filters['kind'] === 'resolution')
     return Promise.resolve({ ok: true, body: { data: [], next_cursor: null } })
   return visit.api.call('GET /approvals', {
-    query: { status: 'pending', limit: perPage, ...ownOf(visit), ...filters },
+    query: { limit: perPage, ...ownOf(visit), ...filters, status: 'pending' },
   })
 }
 
 /** null if the filter `kind` selects approvals, and on later pages, because only the first one shows these calls. */
 async function unknownOf(
   visit: PersonsVisit,
-  { kind, cursor, unknown, ...filters }: Chosen,
+  { kind, cursor, unknown, state: _, ...filters }: Chosen,
 ): Promise<Listed | null> {
   if (cursor !== undefined || (kind !== undefined && kind !== 'resolution')) return null
   return visit.api.call('GET /approvals', {

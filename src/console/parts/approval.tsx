@@ -123,6 +123,9 @@ export function Approval(props: ApprovalProps) {
               problem={isAboutComment ? refused.message : null}
             />
           ) : null}
+          {isOpen && approval.requested_by === visit.person.user.id ? (
+            <Withdraw approval={approval} visit={visit} />
+          ) : null}
           {isOpen &&
           approval.kind !== 'revision' &&
           mayVote(approval) &&
@@ -267,6 +270,33 @@ function Asked(props: { approval: ApprovalView; now: Date; maySeeSession: boolea
 /** The code of a form that needs a comment and has none. */
 export const commentMissing = 'comment_missing'
 
+/** Whoever asked takes it back. A call of a run ends with its run. */
+function Withdraw({
+  approval: { id, kind, run_id },
+  visit,
+}: {
+  approval: ApprovalView
+  visit: PersonsVisit
+}) {
+  if (kind !== 'change' && kind !== 'agent_call')
+    return run_id === null ? null : (
+      <p id="withdraw" class="small">
+        You asked for it. To withdraw it, <a href={`/console/runs/${run_id}#run-cancel`}>cancel the run</a>.
+      </p>
+    )
+  return (
+    <section class="note stack" id="withdraw" aria-labelledby="withdraw-title">
+      <h2 id="withdraw-title">You asked for it</h2>
+      <PostForm action={`/console/approvals/${id}`} token={visit.token}>
+        <OnceField />
+        <button name="decision" value="withdraw">
+          {kind === 'change' ? 'Withdraw your change' : 'Withdraw the call'}
+        </button>
+      </PostForm>
+    </section>
+  )
+}
+
 /** The form for a vote, or why the person cannot vote. */
 function Decide(props: {
   readonly approval: ApprovalView
@@ -288,14 +318,6 @@ function Decide(props: {
         <p>
           <Message text={refused} />
         </p>
-        {approval.kind === 'change' && approval.requested_by === visit.person.user.id ? (
-          <PostForm action={`/console/approvals/${approval.id}`} token={visit.token}>
-            <OnceField />
-            <button name="decision" value="withdraw">
-              Withdraw your change
-            </button>
-          </PostForm>
-        ) : null}
       </section>
     )
   return (

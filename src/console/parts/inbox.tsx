@@ -2,9 +2,10 @@ import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
 import type { WaitingSummary } from '../visit.ts'
 import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
-import { OrganizationName, Message, whoOf, Words } from './words.tsx'
+import { Message, whoOf, Words } from './words.tsx'
 import { accountPath, inboxPath } from '../../contract/pages.ts'
-import { Choice, Filters, Pager, addressOf } from './list.tsx'
+import { InboxFilters, InboxHead, pagesOf } from './inbox-head.tsx'
+import { Pager, addressOf } from './list.tsx'
 import { itemNumber, inItemOrder } from './items.tsx'
 import { Live, OnceField, PostForm } from './layout.tsx'
 import type { JsonObject } from '../../policy/types.ts'
@@ -35,16 +36,13 @@ interface InboxProps {
 
 export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: InboxProps) {
   const { visit } = chooser
-  const { organization } = visit.person
   return (
     <article class="page">
-      <header class="headline">
-        <h1>Waiting for a decision</h1>
-        <p class="quiet">
-          {organization === null ? null : <OrganizationName name={organization.name} />}
-          {waiting === null ? null : <Count total={waiting.total} isAfter={organization !== null} />}
-        </p>
-      </header>
+      <InboxHead visit={visit} chosen={chosen} title="Waiting for a decision">
+        {waiting === null ? null : (
+          <Count total={waiting.total} isAfter={visit.person.organization !== null} />
+        )}
+      </InboxHead>
       {done === null ? null : <Told done={done} items={items} />}
       <DecidesFor visit={visit} />
       {visit.person.organizations.every(({ personal }) => personal) ? (
@@ -54,7 +52,7 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
         </p>
       ) : null}
       {unknown === null ? null : <Unknown unknown={unknown} chosen={chosen} visit={visit} />}
-      <InboxFilters chosen={chosen} waiting={waiting} />
+      <InboxFilters visit={visit} chosen={chosen} waiting={waiting} items={items} />
       {chosen['kind'] === 'resolution' ? null : (
         <Waiting chooser={chooser} chosen={chosen} items={items} next={next} kept={done?.kept ?? null} />
       )}
@@ -99,68 +97,6 @@ function Told({ done: { words, failed, kept }, items }: { done: Done; items: rea
     </div>
   )
 }
-
-/** Each option shows how many approvals wait, if they are counted. */
-function InboxFilters({
-  chosen,
-  waiting,
-}: {
-  chosen: Readonly<Record<string, string>>
-  waiting: WaitingSummary | null
-}) {
-  const { kinds = [], rules = [], requesters = [], risks = [] } = waiting ?? {}
-  const choice = (name: string, label: string, options: readonly Option[]): ComponentChild => (
-    <Choice
-      name={name}
-      label={label}
-      chosen={chosen}
-      options={options.map(
-        ([value, words, count]) =>
-          [value, words, count === null ? '' : ` (${count.toLocaleString('en')})`] as const,
-      )}
-    />
-  )
-  return (
-    <Filters path={inboxPath} chosen={chosen} names={names} title="Filter">
-      {choice('kind', 'Kind', [
-        ...kinds.map(({ kind, count }) => [kind, kindWords[kind], count] as const),
-        ['resolution', 'Unknown outcomes', null],
-      ])}
-      {choice(
-        'rule_id',
-        'Rule',
-        rules.map(({ rule_id, rule_name, count }) => [rule_id, rule_name, count]),
-      )}
-      {choice(
-        'requested_by',
-        'Asked by',
-        requesters.map(({ user_id, email, count }) => [user_id, whoOf(email), count]),
-      )}
-      {choice(
-        'risk',
-        'Risk',
-        risks.map(({ level, count }) => [level, level, count]),
-      )}
-      {choice('mine', 'Who decides', [['true', 'me, now', null]])}
-    </Filters>
-  )
-}
-
-/** Value, text, and number; null if such approvals are not counted. */
-type Option = readonly [string, string, number | null]
-
-const names = ['kind', 'rule_id', 'requested_by', 'risk', 'mine']
-
-const kindWords = {
-  step: 'Steps of runs',
-  run: 'Whole runs',
-  agent_call: 'Calls of agents',
-  change: 'Changes',
-  ask: 'Questions',
-  repeat: 'Repeated calls',
-  revision: 'Changes requested of you',
-  edit: 'Edited calls',
-} as const
 
 interface UnknownProps {
   readonly unknown: AnswerOf<'GET /approvals'>
@@ -249,7 +185,7 @@ function Waiting(props: WaitingProps) {
       {items.length > 0 ? (
         <Form {...props} items={items} />
       ) : (
-        <Nothing isFiltered={Object.keys(chosen).length > 0} />
+        <Nothing isFiltered={Object.keys(chosen).some((name) => name !== 'order')} />
       )}
     </Live>
   )
@@ -300,20 +236,14 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps) {
         <OnceField />
         <ul class="inbox">
           {rows.map((row) => (
-            <Item {...row} now={visit.now} />
+            <Item {...row} isOwn={row.approval.requested_by === visit.person.user.id} now={visit.now} />
           ))}
         </ul>
         {rows.every(({ instead }) => instead !== null) ? null : (
           <Together kept={kept} hasSteps={items.some(({ kind }) => kind === 'step' || kind === 'repeat')} />
         )}
       </PostForm>
-      <Pager
-        path={inboxPath}
-        chosen={others}
-        cursor="cursor"
-        next={next}
-        words={{ first: 'Newest ones', next: 'Older ones' }}
-      />
+      <Pager path={inboxPath} chosen={others} cursor="cursor" next={next} words={pagesOf(chosen)} />
       <Keys />
     </div>
   )
@@ -357,7 +287,19 @@ function Together({ kept, hasSteps }: { kept: Kept | null; hasSteps: boolean }) 
   )
 }
 
-function Place({
+export const Asker = ({ approval }: { approval: ApprovalView }) => (
+  <span>
+    <Words text={whoOf(approval.requester_email ?? approval.requested_by)} />
+    {approval.agent_name === null ? null : (
+      <>
+        {' '}
+        with <Words text={approval.agent_name} most={80} />
+      </>
+    )}
+  </span>
+)
+
+export function Place({
   approval: { kind, step_id, item_index, rule_name, workflow_name: workflow },
 }: {
   approval: ApprovalView
@@ -406,9 +348,11 @@ function Item(props: {
   /** Who decides; null if the person may choose this approval. */
   readonly instead: string | null
   readonly isChosen: boolean
+  /** Whether the person asked for it. */
+  readonly isOwn: boolean
   readonly now: Date
 }) {
-  const { approval, instead, isChosen, now } = props
+  const { approval, instead, isChosen, isOwn, now } = props
   const { id, expires_at, side_effect } = approval
   return (
     <li class={instead === null ? 'item' : 'item elsewhere'}>
@@ -431,15 +375,7 @@ function Item(props: {
         </a>
         <FirstShown approval={approval} />
         <div class="item-facts quiet small">
-          <span>
-            <Words text={whoOf(approval.requester_email ?? approval.requested_by)} />
-            {approval.agent_name === null ? null : (
-              <>
-                {' '}
-                with <Words text={approval.agent_name} most={80} />
-              </>
-            )}
-          </span>
+          <Asker approval={approval} />
           <Place approval={approval} />
           <span>
             Asked <Time at={approval.created_at} now={now} />
@@ -451,6 +387,11 @@ function Item(props: {
             )}
           </span>
           {instead === null ? null : <strong>{instead}</strong>}
+          {isOwn ? (
+            <a class="above" href={`/console/approvals/${id}#withdraw`}>
+              withdraw it…
+            </a>
+          ) : null}
         </div>
         <p class="badges">
           {approval.kind === 'ask' ? (

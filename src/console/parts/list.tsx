@@ -114,15 +114,17 @@ export function Choice(props: {
   readonly chosen: Chosen
   /** Value, text (cut if it is long), and a second text that is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
+  /** The text of no choice. */
+  readonly any?: string
 }) {
-  const { name, label, chosen, options } = props
+  const { name, label, chosen, options, any = 'any' } = props
   const value = chosen[name] ?? ''
   const isListed = value === '' || options.some(([id]) => id === value)
   return (
     <div>
       <label for={name}>{label}</label>
       <select id={name} name={name}>
-        <option value="">any</option>
+        <option value="">{any}</option>
         {isListed ? null : (
           <option value={value} selected>
             {beginning(value, 60)}

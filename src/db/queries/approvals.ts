@@ -193,6 +193,12 @@ export const isDecidedBy = (userId: string): RawBuilder<boolean> => sql<boolean>
   select v.approval_id from approval_votes v where v.user_id = ${userId}
   union all select a.id from approvals a where a.answered_by = ${userId})`
 
+/** SQL: whether a row of `approvals` asks this group, from the beginning or later. */
+export const isForGroup = (name: string): RawBuilder<boolean> => sql<boolean>`(seats is not null and exists (
+  select from jsonb_array_elements(seats) as s
+  where s->>'group' = ${name}
+    or exists (select from jsonb_array_elements(coalesce(s->'also', '[]')) as l where l->>'group' = ${name})))`
+
 /** SQL: whether the held call of this approval has begun no attempt, and was edited fewer times than `most`. */
 export const hasEditableCall = (
   { runId, id }: { readonly runId: RawBuilder<unknown>; readonly id: RawBuilder<unknown> },

@@ -32,6 +32,7 @@ import {
   hasEditableCall,
   hasSeatFor,
   isDecidedBy,
+  isForGroup,
   isFound,
 } from '../../db/queries/approvals.ts'
 import { isOverSql } from './state.ts'
@@ -467,8 +468,8 @@ export interface ApprovalFilters {
   readonly decided?: boolean | undefined
   /** Who voted, or answered. */
   readonly decided_by?: string | undefined
-  /** The id of a group whose members decide, now or in time. */
-  readonly group_id?: string | undefined
+  /** The name that a group of its approvers had when it was asked for. */
+  readonly group?: string | undefined
 }
 
 export function filtered<O>(
@@ -487,8 +488,7 @@ export function filtered<O>(
   if (filters.decided !== undefined) query = query.where('status', filters.decided ? '<>' : '=', 'pending')
   if (filters.search !== undefined) query = query.where(isFound(viewer.organizationId, filters.search))
   if (filters.decided_by !== undefined) query = query.where(isDecidedBy(filters.decided_by))
-  if (filters.group_id !== undefined)
-    query = query.where('seats', 'is not', null).where(hasSeatFor([], [filters.group_id]))
+  if (filters.group !== undefined) query = query.where(isForGroup(filters.group))
   if (filters.mine === true) return decidable(query, viewer, settings)
   return seesAll(viewer) ? query : query.where(anyOf(viewer.rights.map(hasSeat)))
 }

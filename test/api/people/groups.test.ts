@@ -420,8 +420,8 @@ describe('`run_by` of a workflow', () => {
 })
 
 test('the list finds what a group, a person or a text has to do with, decided or not, from either end', async () => {
-  const groupId = await group('finance', 'viewer')
-  await rule({ approvers: [finance] })
+  await group('ledger', 'viewer')
+  await rule({ approvers: [{ group: 'ledger', count: 1 }] })
   const ids = [(await held()).id, (await held()).id]
   const [first, second] = ids
   await vote('viewer', first as string)
@@ -433,10 +433,10 @@ test('the list finds what a group, a person or a text has to do with, decided or
   expect({
     decided: await list('decided=true'),
     waits: await list('decided=false'),
-    oldest: await list(`order=oldest&group_id=${groupId}`),
+    oldest: await list('order=oldest&group=ledger'),
     byViewer: await list(`decided_by=${idOf('viewer')}`),
     byAdmin: await list(`decided_by=${idOf('admin')}`),
-    otherGroup: await list('group_id=grp_other'),
+    otherGroup: await list('group=other'),
     tool: await list('search=wRiT'),
     person: await list(`search=${email.slice(0, 5).toUpperCase()}&decided=true`),
     id: await list(`search=${second}`),
@@ -455,7 +455,7 @@ test('the list finds what a group, a person or a text has to do with, decided or
     wildcard: [],
     nothing: [],
   })
-  const page = await as('owner', 'GET', `/approvals?order=oldest&limit=1&group_id=${groupId}`)
-  const next = `order=oldest&limit=1&group_id=${groupId}&cursor=${page.body.next_cursor}`
+  const page = await as('owner', 'GET', '/approvals?order=oldest&limit=1&group=ledger')
+  const next = `order=oldest&limit=1&group=ledger&cursor=${page.body.next_cursor}`
   expect([page.body.data[0].id, ...(await list(next))]).toEqual(ids)
 })
