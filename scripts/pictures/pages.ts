@@ -40,7 +40,7 @@ export async function waitingPages(camera: Camera, world: World, page: Page): Pr
   await camera.take(page, 'runs-filter')
 }
 
-/** Takes pictures of the pages of keys and people, as an owner sees them. */
+/** Takes pictures of the pages of an owner: first those that only show, then those of keys. */
 export async function ownersPages(camera: Camera, world: World): Promise<void> {
   const { owner } = world.as
   const invitation = { email: 'nora@larkspur.example', role: 'member', send_mail: false }
@@ -50,6 +50,10 @@ export async function ownersPages(camera: Camera, world: World): Promise<void> {
   await signIn(page, world, 'owner')
   await page.waitForURL(at(world, '/people'))
   await camera.take(page, 'people', whole)
+  for (const [name, path] of await shownPages(world)) {
+    await page.goto(at(world, path))
+    await camera.take(page, name, most)
+  }
   await page.goto(at(world, '/keys/new?for=runs'))
   await camera.take(page, 'key-form', whole)
   await page.getByLabel('Name').fill('nightly report')
@@ -60,6 +64,36 @@ export async function ownersPages(camera: Camera, world: World): Promise<void> {
   await camera.take(page, 'key-new')
   await page.goto(at(world, '/keys'))
   await camera.take(page, 'keys', most)
+}
+
+/** The name of the picture, and the path of the page. */
+async function shownPages({ as, organization }: World): Promise<readonly (readonly [string, string])[]> {
+  const { data: workflows } = await as.owner.good<{ data: { id: string; name: string }[] }>(
+    'GET',
+    '/workflows',
+  )
+  const { data: rules } = await as.owner.good<{ data: { id: string }[] }>(
+    'GET',
+    `/organizations/${organization}/rules`,
+  )
+  const report = workflows.find(({ name }) => name === 'Quarterly report')?.id ?? ''
+  return [
+    ['home', '/'],
+    ['workflows', '/workflows'],
+    ['workflow', `/workflows/${report}`],
+    ['editor', `/workflows/${report}/edit`],
+    ['rules', '/rules'],
+    ['rule', `/rules/${rules[0]?.id ?? ''}`],
+    ['try', '/rules/try'],
+    ['tools', '/tools'],
+    ['tool', '/tools/mail_send'],
+    ['connections', '/connections'],
+    ['data', '/data'],
+    ['settings', '/settings'],
+    ['freeze', '/freeze'],
+    ['audit', '/audit'],
+    ['search', '/search?q=report'],
+  ]
 }
 
 /** Takes a picture of the page after a vote that comes too late: somebody else has already rejected the approval. */

@@ -38,7 +38,7 @@ export async function withSecondFactor(
   await camera.take(page, 'second-factor', { phone: 1_100, wide: 1_100 })
   await page.getByLabel('Code', { exact: true }).fill(totp(key))
   await press(page, 'Turn it on')
-  await page.waitForURL(at(world, '/approvals'))
+  await page.waitForURL(at(world, '/'))
   return { page, code }
 }
 

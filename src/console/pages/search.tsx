@@ -18,14 +18,7 @@ import { RuleStatus, RuleVerdict } from '../parts/rule.tsx'
 import { Asks, ApprovalState, RunState } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { capital, whoOf, Words } from '../parts/words.tsx'
-import {
-  isAtLeast,
-  organizationId,
-  placesOf,
-  type PersonsVisit,
-  type Result,
-  type Shown,
-} from '../visit.ts'
+import { isAtLeast, organizationId, placesOf, type PersonsVisit, type Result, type Shown } from '../visit.ts'
 import { eventWords } from './audit.tsx'
 import { runsPath } from './runs.tsx'
 import { sessionsPath } from './sessions.tsx'
@@ -54,14 +47,21 @@ export async function searchPage(visit: PersonsVisit): Promise<Shown> {
         <form method="get" action={searchPath} role="search" class="search">
           <div>
             <label for="sought">Name, address or id</label>
-            <input id="sought" name="q" value={sought} maxlength={most} autocomplete="off" spellcheck={false} />
+            <input
+              id="sought"
+              name="q"
+              value={sought}
+              maxlength={most}
+              autocomplete="off"
+              spellcheck={false}
+            />
           </div>
           <button class="primary">Search</button>
         </form>
         {sought === '' ? (
           <p class="quiet">
-            Searches {listed(visit)}. An id, such as one of a mail or a log, leads to its page. Press <kbd>/</kbd>{' '}
-            on any page to search.
+            Searches {listed(visit)}. An id, such as one of a mail or a log, leads to its page. Press{' '}
+            <kbd>/</kbd> on any page to search.
           </p>
         ) : found.length === 0 ? (
           <Empty title="Nothing is like this.">

@@ -58,9 +58,7 @@ export async function listMembers(
     .select(absenceColumn.as('absence'))
     .where('m.organization_id', '=', caller.organizationId)
     .where(sql<boolean>`not ${isServiceAccount(sql`u.id`)}`)
-    .$if(search !== undefined, (all) =>
-      all.where(hasPart(sql`u.name || ' ' || u.email`, search as string)),
-    )
+    .$if(search !== undefined, (all) => all.where(hasPart(sql`u.name || ' ' || u.email`, search as string)))
   const { data, next_cursor } = await readPage(db, query, 'user', page, 'u.id')
   const members = data.map(({ id: user_id, two_factor_enabled, created_at, ...member }) => ({
     user_id,
