@@ -11,7 +11,7 @@ const widths = { phone: 360, wide: 1_280 } as const
 /** The usual maximum heights of pictures in CSS pixels. */
 const usual = { phone: 740, wide: 800 } as const
 /** Maximum bytes of one picture, and of all pictures together. */
-const limits = { one: 150_000, all: 3_000_000 }
+const limits = { one: 150_000, all: 6_000_000 }
 
 export type Heights = Readonly<Partial<Record<keyof typeof widths, number>>>
 

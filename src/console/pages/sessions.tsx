@@ -169,12 +169,12 @@ export function SessionRow({ session, now }: { session: AgentSessionView; now: D
           </p>
         )}
         <div class="meta">
+          <Check session={session} />
           <span>{countsOf(session)}</span>
           {labels.length === 0 ? null : <Labels labels={labels} />}
         </div>
       </div>
       <p class="row-state badges">
-        <Check session={session} />
         <SessionState status={session.status} />
       </p>
     </li>
