@@ -69,6 +69,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/runs/:id/steps/:step': [200, 200, 200, 200],
   // Leads to the run, because the outcome of the step is known.
   '/console/runs/:id/steps/:step/happened': [200, 200, 200, 200],
+  '/console/search': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/settings': [403, 403, 200, 200],
@@ -206,6 +207,9 @@ beforeAll(async () => {
     `/console/runs/${lost}`,
     `/console/runs/${lost}/steps/s/happened?item_index=0`,
     `/console/workflows/${reader.body.id}/run`,
+    '/console/search?q=report',
+    '/console/search?q=nothing-has-this',
+    '/console/rules?search=nothing-has-this',
     '/console/workflows?search=notes',
     '/console/workflows?search=nothing-has-this',
     '/console/workflows/new?import=yaml',

@@ -14,7 +14,7 @@ import {
   type Filled,
 } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { actions, Empty, Pager, Table } from '../parts/list.tsx'
+import { actions, chosenOf, Empty, Pager, Search, Table } from '../parts/list.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
@@ -54,8 +54,12 @@ export async function peoplePage(visit: PersonsVisit, given: Filled = empty): Pr
   const refused = organization === null ? notHere : whyNot(organization)
   if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
   const listed = { params: { id: organization.id } }
+  const chosen = chosenOf(visit.query, ['search'])
   const [members, invitations, accounts] = await Promise.all([
-    visit.api.call('GET /organizations/{id}/members', { ...listed, query: pageOf(visit, 'members') }),
+    visit.api.call('GET /organizations/{id}/members', {
+      ...listed,
+      query: { ...pageOf(visit, 'members'), ...chosen },
+    }),
     visit.api.call('GET /organizations/{id}/invitations', { ...listed, query: pageOf(visit, 'invitations') }),
     serviceAccountsOf(visit, organization.id),
   ])
@@ -78,11 +82,18 @@ export async function peoplePage(visit: PersonsVisit, given: Filled = empty): Pr
         <Told visit={visit} results={results.members} />
         <section class="stack" aria-labelledby="members">
           <h2 id="members">Members</h2>
-          <Table
-            label="Members"
-            head={['Person', 'Role', 'Second factor', 'Slack', actions]}
-            rows={members.body.data.map((member) => memberRow(member, visit, organization.id))}
-          />
+          <Search path={peoplePath} label="Name or address" chosen={chosen} />
+          {members.body.data.length === 0 ? (
+            <Empty title="No member has this in their name or address.">
+              Search for another part, or <a href={peoplePath}>show all members</a>.
+            </Empty>
+          ) : (
+            <Table
+              label="Members"
+              head={['Person', 'Role', 'Second factor', 'Slack', actions]}
+              rows={members.body.data.map((member) => memberRow(member, visit, organization.id))}
+            />
+          )}
           <Pages visit={visit} name="members" next={members.body.next_cursor} />
         </section>
         <Invite visit={visit} organization={organization} filled={filled} />
@@ -113,7 +124,8 @@ function Pages(props: { visit: PersonsVisit; name: 'members' | 'invitations'; ne
   const { visit, name, next } = props
   const cursor = visit.query.get(name) ?? undefined
   const words = { first: `First ${name}`, next: `More ${name}` }
-  return <Pager path={peoplePath} chosen={{ [name]: cursor }} cursor={name} next={next} words={words} />
+  const chosen = { ...chosenOf(visit.query, ['search']), [name]: cursor }
+  return <Pager path={peoplePath} chosen={chosen} cursor={name} next={next} words={words} />
 }
 
 /** In the section to which the address leads. */

@@ -3,7 +3,7 @@ import { rulesPath, tryPath } from '../../contract/pages.ts'
 import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
 import { labelled, Refused } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
-import { Empty, Pager, Table } from '../parts/list.tsx'
+import { chosenOf, Empty, Pager, Search, Table } from '../parts/list.tsx'
 import { SettingsFrom, type Managed } from '../parts/managed.tsx'
 import {
   approversOf,
@@ -37,12 +37,12 @@ export const mayChange = (visit: PersonsVisit): boolean => isAtLeast(visit, 'adm
 
 /** `GET /console/rules` */
 export async function rulesPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
-  const cursor = visit.query.get('cursor') ?? undefined
+  const chosen = chosenOf(visit.query, ['search', 'cursor'])
   const params = { id: organizationId(visit) }
   const [listed, settings, sizes, changes, templates, findings] = await Promise.all([
     visit.api.call('GET /organizations/{id}/rules', {
       params,
-      query: { limit: '50', ...(cursor === undefined ? {} : { cursor }) },
+      query: { limit: '50', ...chosen },
     }),
     mayChange(visit) ? visit.api.call('GET /organizations/{id}/governance', { params }) : null,
     groupSizes(visit),
@@ -78,7 +78,12 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
         {settings?.ok === true && !settings.body.approvals_enabled ? (
           <ApprovalsOff visit={visit} managed={settings.body.managed_by} />
         ) : null}
-        {data.length === 0 ? (
+        <Search path={rulesPath} label="Name" chosen={chosen} />
+        {data.length === 0 && chosen.search !== undefined ? (
+          <Empty title="No rule has this in its name.">
+            Search for another part, or <a href={rulesPath}>show all rules</a>.
+          </Empty>
+        ) : data.length === 0 ? (
           <Empty title="There is no rule yet, so every call is allowed.">
             A rule names calls, such as mails with confidential data, and says whether they are allowed,
             denied, or wait until people approve them.{' '}
@@ -103,7 +108,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
         {templates?.ok === true ? <Templates templates={templates.body.data} /> : null}
         <Pager
           path={rulesPath}
-          chosen={{ cursor }}
+          chosen={chosen}
           cursor="cursor"
           next={next}
           words={{ first: 'Newest rules', next: 'Older rules' }}

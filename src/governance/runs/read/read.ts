@@ -1,4 +1,4 @@
-import { sql, type ExpressionBuilder, type Selectable } from 'kysely'
+import { sql, type ExpressionBuilder, type Selectable, type SelectQueryBuilder } from 'kysely'
 import type { Database, Db } from '../../../db/schema/index.ts'
 import type { Context, Reading, Unsealing } from '../../context.ts'
 import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
@@ -12,7 +12,7 @@ import type { Resolution, Sought } from '../../../contract/sought.ts'
 import type { VersionChange } from '../values/version-change.ts'
 import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
-import { readPage, type Page, type PageRequest } from '../../page.ts'
+import { hasPart, pageQuery, readPage, type Page, type PageRequest } from '../../page.ts'
 
 /** Times are in ISO 8601 (UTC). Durations are in milliseconds. */
 export interface RunView {
@@ -238,34 +238,62 @@ export async function listRuns(
   filters: RunFilters,
   page: PageRequest,
 ): Promise<Page<RunHead>> {
-  let query = context.db
-    .selectFrom('runs')
+  const { workflow_name: name } = filters
+  const all = context.db.selectFrom('runs').where('runs.organization_id', '=', organizationId)
+  const wanted = filtered(all, filters)
+  const query = wanted
     .selectAll()
     .select([workflowName, startedBy, madeAgainAs])
-    .where('organization_id', '=', organizationId)
-  // The runs of polls are listed only by their workflow.
-  query =
-    filters.workflow_id === undefined
-      ? query.where('poll_of', 'is', null)
-      : query.where('workflow_id', '=', filters.workflow_id)
-  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
-  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
-  const { workflow_name: name, requester_email: email } = filters
-  if (name !== undefined)
-    query = query.where('workflow_id', 'in', (eb) =>
-      eb
-        .selectFrom('workflows')
-        .select('id')
-        .where('organization_id', '=', organizationId)
-        .where(sql<boolean>`position(lower(${name}) in lower(name)) > 0`),
+    .$if(name !== undefined, (some) =>
+      some.where('runs.id', 'in', ofNamed(context.db, organizationId, name as string, wanted, page)),
     )
-  if (email !== undefined)
-    query = query.where(sql<boolean>`position(lower(${email}) in lower(requester_email)) > 0`)
-  if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
-  if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
-  const rows = await readPage(context.db, query, 'run', page)
+  const rows = await readPage(context.db, query, 'run', page, 'runs.id')
   return { data: (await withPresentReasons(context, rows.data)).map(head), next_cursor: rows.next_cursor }
 }
+
+function filtered<O>(query: SelectQueryBuilder<Database, 'runs', O>, filters: RunFilters) {
+  const { workflow_id, status, requested_by, requester_email: email, since, until } = filters
+  return (
+    query
+      // The runs of polls are listed only by their workflow.
+      .$if(workflow_id === undefined, (all) => all.where('poll_of', 'is', null))
+      .$if(workflow_id !== undefined, (all) => all.where('workflow_id', '=', workflow_id as string))
+      .$if(status !== undefined, (all) => all.where('status', '=', status as RunStatus))
+      .$if(requested_by !== undefined, (all) => all.where('requested_by', '=', requested_by as string))
+      .$if(email !== undefined, (all) => all.where(hasPart(sql`requester_email`, email as string)))
+      .$if(since !== undefined, (all) => all.where('runs.created_at', '>=', since as Date))
+      .$if(until !== undefined, (all) => all.where('runs.created_at', '<', until as Date))
+  )
+}
+
+/** The page's ids. An index has the runs of each workflow: among all runs, those of a rare name may be far apart. */
+const ofNamed = (
+  db: Db,
+  organizationId: string,
+  name: string,
+  wanted: SelectQueryBuilder<Database, 'runs', object>,
+  page: PageRequest,
+) =>
+  pageQuery(
+    db
+      .selectFrom('workflows as w')
+      .innerJoinLateral(
+        () =>
+          pageQuery(
+            wanted.select('runs.id').where(sql<boolean>`runs.workflow_id = w.id`),
+            'run',
+            page,
+            'runs.id',
+          ).as('r'),
+        (join) => join.onTrue(),
+      )
+      .select('r.id')
+      .where('w.organization_id', '=', organizationId)
+      .where(hasPart(sql`w.name`, name)),
+    'run',
+    page,
+    'r.id',
+  )
 
 /** As templates of later steps read it. Throws `not_found` as `requireStep` does. */
 export async function readStepOutput(
