@@ -60,6 +60,8 @@ export const freezePath = '/console/freeze'
 export const providerPath = '/console/provider'
 /** What starts runs without a person. Each has a page below that of its workflow. */
 export const triggersPath = '/console/triggers'
+/** Cancels many runs together. */
+export const cancelRunsPath = '/console/runs/cancel'
 export const rerunsPath = '/console/reruns'
 export const rerunPath = (id: string): string => `${rerunsPath}/${id}`
 export const triggerPath = (workflowId: string, id: string): string =>

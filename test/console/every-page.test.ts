@@ -63,6 +63,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/rules/try': [403, 200, 200, 200],
   '/console/rules/:id': [403, 200, 200, 200],
   '/console/runs': [200, 200, 200, 200],
+  '/console/runs/cancel': [403, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
   // Leads to the page of the run, because it goes on.
   '/console/runs/:id/again': [200, 200, 200, 200],

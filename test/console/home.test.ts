@@ -38,6 +38,8 @@ inBrowser('what is done is not shown any more, and each list leads to its page',
   const { id } = (await server.context.pool.query<{ id: string }>('select id from runs where id <> $1', [held])).rows[0] ?? { id: '' } // prettier-ignore
   expect(await firstSteps('owner')).toEqual(['Connect a service', 'Approve a call'])
   const page = await homeOf('owner', { javaScriptEnabled: false })
+  await page.locator('summary', { hasText: 'On a phone' }).click()
+  await page.getByText('A phone cannot open 127.0.0.1').waitFor()
   const linksOf = (part: string) =>
     page
       .locator(`section[aria-labelledby=${part}] .item-link`)

@@ -8,6 +8,7 @@ import { Approval } from '../../src/console/parts/approval.tsx'
 import { Contents, Diff } from '../../src/console/parts/contents.tsx'
 import { labelled, Refused } from '../../src/console/parts/form.tsx'
 import { countedFromOne, inItemOrder, RunReason } from '../../src/console/parts/items.tsx'
+import { OnPhone } from '../../src/console/parts/on-phone.tsx'
 import { Receipts } from '../../src/console/parts/receipts.tsx'
 import { Sources } from '../../src/console/parts/state.tsx'
 import { distance, ReadersZone, Time } from '../../src/console/parts/time.tsx'
@@ -552,4 +553,34 @@ test('values that do not fit are cut, with a mark and with their short texts', (
   expect(html).toContain('1,234 more characters are not on this page.')
   expect(html).toContain('git push --force')
   expect(shown(numbered(1_000, 'x'.repeat(1_900)))).toContain('more characters are not on this page.')
+})
+
+describe('a page on a phone', () => {
+  const at = (base: string) =>
+    renderToString(h(OnPhone, { base, path: '/console/approvals/apr_1', title: 'On a phone' }))
+
+  test.each([
+    ...['http://127.0.0.1:8080', 'http://localhost:8080', 'http://[::1]:8080', 'http://0.0.0.0:8080'],
+    'http://a.localhost',
+  ])('%s is reached by no phone, so the page says what to set', (base) => {
+    const html = at(base)
+    expect(plain(html)).toMatch(/A phone cannot open .*only the machine.*HOST=0.0.0.0.*PUBLIC_URL/)
+    expect(html).not.toContain('<svg')
+  })
+
+  test.each([
+    ['http://192.168.1.20:8080', true],
+    ['http://10.1.2.3', true],
+    ['http://172.20.0.1', true],
+    ['http://[fd00::1]:8080', true],
+    ['http://desk.local:8080', true],
+    ['http://desk:8080', true],
+    ['https://countersign.example.com', false],
+    ['https://8.8.8.8', false],
+    ['https://172.40.0.1', false],
+  ])('%s is in the QR code; only in the same network: %s', (base, isNear) => {
+    const html = at(base)
+    expect(html).toContain(`aria-label="QR code with the address ${base}/console/approvals/apr_1"`)
+    expect(plain(html).includes('in the same network')).toBe(isNear)
+  })
 })

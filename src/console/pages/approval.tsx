@@ -1,10 +1,12 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
+import { inboxPath } from '../../contract/pages.ts'
 import { plainTitle } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { editsIn } from '../parts/edit.tsx'
 import { onceOf } from '../parts/form.tsx'
 import { readFields } from '../parts/inputs.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
+import { OnPhone } from '../parts/on-phone.tsx'
 import { nothingSent, Question } from '../parts/question.tsx'
 import { capital, Words } from '../parts/words.tsx'
 import type { Form, PersonsVisit, Problem, Result, Shown, ApprovalView, RuleView } from '../visit.ts'
@@ -39,6 +41,7 @@ export async function approvalPage(
         <>
           <Question approval={approval} run={known} visit={visit} filled={{ form, problem: refused }} />
           <Unreached messages={unreached} />
+          <Phone approval={approval} visit={visit} />
         </>
       ),
     }
@@ -59,6 +62,7 @@ export async function approvalPage(
           isCut={isTooLong(coveredBy(visit, approval, known))}
         />
         <Unreached messages={unreached} />
+        <Phone approval={approval} visit={visit} />
       </>
     ),
   }
@@ -90,6 +94,18 @@ const Unreached = ({ messages }: { messages: readonly Message[] }) =>
       </ul>
     </section>
   )
+
+/** For who may still decide. */
+const Phone = ({
+  approval: { id, status, detail },
+  visit,
+}: {
+  approval: ApprovalView
+  visit: PersonsVisit
+}) =>
+  status === 'pending' && (detail?.vote_refused ?? null) === null ? (
+    <OnPhone base={visit.base} path={`${inboxPath}/${id}`} title="Decide on a phone" />
+  ) : null
 
 const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalView>> =>
   api.call('GET /approvals/{id}', { params: { id: params['id'] ?? '' } })

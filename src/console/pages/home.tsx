@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChild, ComponentChildren } from 'preact'
 import {
   accountPath,
   connectPath,
@@ -11,6 +11,7 @@ import {
 } from '../../contract/pages.ts'
 import { Live } from '../parts/layout.tsx'
 import { addressOf } from '../parts/list.tsx'
+import { OnPhone } from '../parts/on-phone.tsx'
 import { Asks, sentenceOf } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { whoOf, OrganizationName, Words } from '../parts/words.tsx'
@@ -59,6 +60,7 @@ interface FirstStep {
   readonly title: string
   readonly why: string
   readonly path: string
+  readonly beside?: ComponentChild
 }
 
 /** In the order in which they are useful. A part that cannot be read is not done. */
@@ -118,6 +120,7 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
       title: 'Approve a call',
       why: 'The page shows exactly what would be sent, on a phone too.',
       path: inboxPath,
+      beside: <OnPhone base={visit.base} path={inboxPath} title="On a phone" />,
     },
     {
       isDone: sessions.ok && sessions.body.data.length > 0,
@@ -137,10 +140,11 @@ function FirstSteps({ steps }: { steps: readonly FirstStep[] }) {
         <p class="quiet small">{`${steps.length - open.length} of ${steps.length} done`}</p>
       </div>
       <ol class="rows">
-        {open.map(({ title, why, path }) => (
+        {open.map(({ title, why, path, beside }) => (
           <li class="row">
             <a href={path}>{title}</a>
             <p class="quiet small">{why}</p>
+            {beside}
           </li>
         ))}
       </ol>

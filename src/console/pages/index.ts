@@ -1,5 +1,6 @@
 import {
   auditPath,
+  cancelRunsPath,
   connectionPath,
   connectionsPath,
   connectPath,
@@ -58,6 +59,7 @@ import { changeRun, runPage } from './run.tsx'
 import { changeRerun, createRerun, rerunPage, rerunsPage } from './reruns.tsx'
 import { runsPage } from './runs.tsx'
 import { searchPage } from './search.tsx'
+import { cancelRuns, cancelRunsPage } from './runs-cancel.tsx'
 import { endSession, sessionPage } from './session.tsx'
 import { sessionsPage } from './sessions.tsx'
 import { changeSettings, settingsPage } from './settings.tsx'
@@ -198,6 +200,11 @@ export const pages: readonly PageRoute[] = [
     post: (visit, form) => changeRule(visit, form),
   },
   { path: '/console/runs', get: (visit) => runsPage(visit) },
+  {
+    path: cancelRunsPath,
+    get: (visit) => cancelRunsPage(visit),
+    post: (visit, form) => cancelRuns(visit, form),
+  },
   {
     path: '/console/runs/:id',
     get: (visit) => runPage(visit),

@@ -1,10 +1,12 @@
-import { addressOf, chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
+import type { ComponentChild } from 'preact'
+import { addressOf, chosenOf, Empty, Pager, Choice, Field, Filters, Search } from '../parts/list.tsx'
 import { isAtLeast, zoneOf, type PersonsVisit, type RunHead, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { rerunsPath, workflowsPath } from '../../contract/pages.ts'
+import { cancelRunsPath, rerunsPath, workflowsPath } from '../../contract/pages.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { readTime } from '../../steps/wait.ts'
 import { countedFromOne } from '../parts/items.tsx'
+import { Told } from '../parts/form.tsx'
 import { Live } from '../parts/layout.tsx'
 import { OrganizationName, Message, whoOf, Words } from '../parts/words.tsx'
 import { RunState, wordOf } from '../parts/state.tsx'
@@ -37,6 +39,14 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
         now={visit.now}
         zone={zone}
         mayRepeat={isAtLeast(visit, 'member')}
+        told={
+          <Told
+            visit={visit}
+            results={{
+              cancel: 'The chosen runs are cancelled. Calls that were under way end by themselves.',
+            }}
+          />
+        }
       />
     ),
   }
@@ -55,7 +65,8 @@ export function dayAfter(day: string): string {
 
 export const runsPath = '/console/runs'
 /** Dates are days in the reader's zone. */
-export const runFilters = ['workflow_name', 'status', 'requester_email', 'from', 'to'] as const
+const moreFilters = ['status', 'requester_email', 'from', 'to'] as const
+export const runFilters = ['workflow_name', ...moreFilters] as const
 
 export interface RunsProps {
   readonly runs: readonly RunHead[]
@@ -65,9 +76,10 @@ export interface RunsProps {
   readonly now: Date
   readonly zone: string
   readonly mayRepeat: boolean
+  readonly told?: ComponentChild
 }
 
-export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat }: RunsProps) {
+export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat, told }: RunsProps) {
   const isSearch = [...runFilters, 'workflow_id'].some((name) => chosen[name] !== undefined)
   const version = runs.map(({ id, status, status_reason }) => `${id}${status}${status_reason}`).join(' ')
   const isMoving = runs.some(({ status }) => !runEnded(status))
@@ -81,7 +93,15 @@ export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat }:
           </p>
         )}
       </header>
-      <Search chosen={chosen} zone={zone} />
+      {told}
+      <Search
+        path={runsPath}
+        label="Workflow’s name"
+        name="workflow_name"
+        chosen={chosen}
+        kept={[...moreFilters, 'workflow_id']}
+      />
+      <More chosen={chosen} zone={zone} />
       <Live name="runs" version={version} {...(isMoving ? { 'data-poll': '' } : {})}>
         {runs.length === 0 ? (
           <Nothing isSearch={isSearch || chosen['cursor'] !== undefined} />
@@ -103,6 +123,7 @@ export function Runs({ runs, next, chosen, organization, now, zone, mayRepeat }:
       {mayRepeat ? (
         <p class="links">
           <a href={addressOf(rerunsPath, againOf(chosen))}>Run many again…</a>
+          <a href={addressOf(cancelRunsPath, { ...chosen, cursor: '' })}>Cancel many…</a>
         </p>
       ) : null}
     </article>
@@ -117,11 +138,16 @@ const againOf = ({ workflow_id, status, from, to }: RunsProps['chosen']) => ({
   to,
 })
 
-function Search({ chosen, zone }: Pick<RunsProps, 'chosen' | 'zone'>) {
+function More({ chosen, zone }: Pick<RunsProps, 'chosen' | 'zone'>) {
   const states = runStatuses.map((each) => [each, wordOf(each)] as const)
   return (
-    <Filters path={runsPath} chosen={chosen} names={runFilters} title="Filter">
-      <Field name="workflow_name" label="Workflow" chosen={chosen} />
+    <Filters
+      path={runsPath}
+      chosen={chosen}
+      names={moreFilters}
+      title="Filter"
+      kept={['workflow_name', 'workflow_id']}
+    >
       <Choice name="status" label="State" chosen={chosen} options={states} />
       <Field name="requester_email" label="Started by" chosen={chosen} />
       <div class="days">

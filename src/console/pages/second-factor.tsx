@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import { encode } from 'uqr'
 import { secondFactorPath } from '../../contract/pages.ts'
 import { Code, FirstCode, Password } from '../parts/form.tsx'
 import { Island } from '../parts/island.tsx'
 import { PostForm } from '../parts/layout.tsx'
+import { QrCode } from '../parts/on-phone.tsx'
 import { PasskeySignIn } from '../parts/passkey.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Words } from '../parts/words.tsx'
@@ -216,21 +216,3 @@ export const newCodesPage = (codes: readonly string[]): Page =>
       </a>
     </p>,
   ])
-
-/** Modules of the empty border that readers of QR codes need. */
-const quiet = 4
-
-/** Dark on light in every theme, because many readers accept no other colours. */
-function QrCode({ text, label }: { text: string; label: string }) {
-  const { data, size } = encode(text, { border: 0 })
-  const path = data.flatMap((row, y) =>
-    row.flatMap((isDark, x) => (isDark ? [`M${x + quiet} ${y + quiet}h1v1h-1z`] : [])),
-  )
-  const side = size + 2 * quiet
-  return (
-    <svg class="qr" viewBox={`0 0 ${side} ${side}`} role="img" aria-label={label}>
-      <rect width={side} height={side} fill="#ffffff" />
-      <path d={path.join('')} fill="#000000" />
-    </svg>
-  )
-}

@@ -54,9 +54,11 @@ export function Filters(props: {
   chosen: Chosen
   names: readonly string[]
   title: string
+  /** What stays chosen besides. */
+  kept?: readonly string[]
   children?: ComponentChildren
 }) {
-  const { path, chosen, names, title, children } = props
+  const { path, chosen, names, title, kept = [], children } = props
   const count = names.filter((name) => chosen[name] !== undefined).length
   return (
     <details class="filters" open={count > 0}>
@@ -65,6 +67,7 @@ export function Filters(props: {
         {count === 0 ? title : `${title} (${count})`}
       </summary>
       <form method="get" action={path} role="search">
+        <Kept chosen={chosen} names={kept} />
         {children}
         <div class="buttons">
           <button>Show</button>
@@ -78,17 +81,34 @@ export function Filters(props: {
 }
 
 /** One field that is always there. */
-export const Search = ({ path, label, chosen }: { path: string; label: string; chosen: Chosen }) => (
-  <form method="get" action={path} role="search" class="search">
-    <Field name="search" label={label} chosen={chosen} />
-    <button>Search</button>
-    {chosen['search'] === undefined ? null : (
-      <a class="button" href={path}>
-        Clear
-      </a>
-    )}
-  </form>
-)
+export function Search(props: {
+  readonly path: string
+  readonly label: string
+  readonly chosen: Chosen
+  /** Default: `search`. */
+  readonly name?: string
+  /** What stays chosen. */
+  readonly kept?: readonly string[]
+}) {
+  const { path, label, chosen, name = 'search', kept = [] } = props
+  return (
+    <form method="get" action={path} role="search" class="search">
+      <Kept chosen={chosen} names={kept} />
+      <Field name={name} label={label} chosen={chosen} />
+      <button>Search</button>
+      {chosen[name] === undefined ? null : (
+        <a class="button" href={addressOf(path, { ...chosen, [name]: '', cursor: '' })}>
+          Clear
+        </a>
+      )}
+    </form>
+  )
+}
+
+const Kept = ({ chosen, names }: { chosen: Chosen; names: readonly string[] }) =>
+  names.map((name) =>
+    chosen[name] === undefined ? null : <input type="hidden" name={name} value={chosen[name]} />,
+  )
 
 export function Field(props: { name: string; label: string; chosen: Chosen; type?: 'text' | 'date' }) {
   const { name, label, chosen, type = 'text' } = props
