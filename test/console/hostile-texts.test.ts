@@ -66,6 +66,8 @@ async function plant(server: TestServer): Promise<void> {
     scope: 'personal',
     name: line,
   })
+  const url = `https://example.com/${encodeURIComponent(name)}`
+  await put('owner', 'POST', `${organization}/webhooks`, { url, events: ['run.failed'] })
   const definition = {
     name: line,
     description: text,

@@ -44,7 +44,7 @@ export async function searchPage(visit: PersonsVisit): Promise<Shown> {
         <header class="headline">
           <h1>Search</h1>
         </header>
-        <form method="get" action={searchPath} role="search" class="search">
+        <form method="get" action={searchPath} role="search" aria-label="Search" class="search">
           <div>
             <label for="sought">Name, address or id</label>
             <input

@@ -66,7 +66,7 @@ export function Filters(props: {
         <Icon name="filter" />
         {count === 0 ? title : `${title} (${count})`}
       </summary>
-      <form method="get" action={path} role="search">
+      <form method="get" action={path} role="search" aria-label={title}>
         <Kept chosen={chosen} names={kept} />
         {children}
         <div class="buttons">
@@ -92,7 +92,7 @@ export function Search(props: {
 }) {
   const { path, label, chosen, name = 'search', kept = [] } = props
   return (
-    <form method="get" action={path} role="search" class="search">
+    <form method="get" action={path} role="search" aria-label={label} class="search">
       <Kept chosen={chosen} names={kept} />
       <Field name={name} label={label} chosen={chosen} />
       <button>Search</button>
