@@ -8,9 +8,12 @@ import {
   homePath,
   inboxPath,
   keysPath,
+  healthPath,
   notificationsPath,
+  organizationsPath,
   peoplePath,
   providerPath,
+  reportsPath,
   rerunsPath,
   rulesPath,
   settingsPath,
@@ -95,9 +98,12 @@ const places: readonly Place[] = [
   [groupsPath, 'Groups', 'admin', 'Organization'],
   [keysPath, 'Keys', 'viewer', 'Organization'],
   [settingsPath, 'Settings and limits', 'admin', 'Organization'],
+  [reportsPath, 'Reports', 'admin', 'Organization'],
   [notificationsPath, 'Notifications', 'admin', 'Organization'],
   [webhooksPath, 'Webhooks', 'admin', 'Organization'],
   [providerPath, 'Company sign-in', 'owner', 'Organization'],
+  [organizationsPath, 'Your organizations', 'viewer', 'Organization'],
+  [healthPath, 'Health', 'viewer', 'Organization'],
 ]
 
 /** A person without an organization gets the lists of a member. A viewer in a group, and a deputy, decide approvals too. */
@@ -298,10 +304,11 @@ export interface Page {
   readonly script?: 'editor'
 }
 
-interface Download {
-  readonly name: string
-  readonly value: Readonly<Record<string, unknown>>
-}
+/** JSON, or rows of CSV. */
+type Download = { readonly name: string } & (
+  | { readonly value: Readonly<Record<string, unknown>> }
+  | { readonly rows: readonly (readonly (string | number | null)[])[] }
+)
 
 export type Shown = Page | { readonly redirect: string } | { readonly file: Download }
 

@@ -71,3 +71,9 @@ export const webhooksPath = '/console/webhooks'
 export const webhookPath = (id: string): string => `${webhooksPath}/${id}`
 /** Who was told what, and what did not arrive. */
 export const notificationsPath = '/console/notifications'
+/** How much was held, and how people decided. */
+export const reportsPath = '/console/reports'
+/** Those of the person, and a form that makes one. */
+export const organizationsPath = '/console/organizations'
+/** Whether the service and what it needs are well. */
+export const healthPath = '/console/health'

@@ -54,8 +54,11 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/keys/new': [200, 200, 200, 200],
   '/console/keys/:id': [404, 404, 404, 200],
   '/console/notifications': [403, 403, 200, 200],
+  '/console/organizations': [200, 200, 200, 200],
+  '/console/health': [200, 200, 200, 200],
   '/console/people': [403, 403, 403, 200],
   '/console/provider': [403, 403, 403, 200],
+  '/console/reports': [403, 403, 200, 200],
   '/console/reruns': [200, 200, 200, 200],
   '/console/reruns/:id': [200, 200, 200, 200],
   '/console/rules': [403, 200, 200, 200],
@@ -198,6 +201,7 @@ beforeAll(async () => {
   })
   found.set('/console/reruns/:id', `/console/reruns/${again.body.id}`)
   states.push(
+    '/console/reports?from=2026-01-01&to=2026-01-31',
     '/console/reruns?status=cancelled',
     '/console/connections/new?service=github',
     '/console/connections/new?service=search&way=1',

@@ -151,16 +151,16 @@ test('an admin is told whom to ask, and changes nothing', async () => {
   expect(members.map(({ user_id }: { user_id: string }) => user_id)).toContain(user)
 })
 
-test('a person in no organization makes one on their account’s page, and switches to it', async () => {
+test('a person in no organization makes one on the page of their organizations, and switches to it', async () => {
   const { server } = home
   const { userId } = await addPerson(server.context, server.identities.organization_id, 'member')
   await server.context.pool.query('delete from memberships where user_id = $1', [userId])
   const cookie = await sessionCookie(server.context, userId)
-  const account = '/console/account'
+  const account = '/console/organizations'
   const page = async (at = account) => (await home.get(at, cookie)).text()
   const empty = await page()
   expect(plain(empty)).toContain('You are in no organization.')
-  expect(empty).toContain('href="/console/account#organizations"')
+  expect(empty).toContain('href="/console/organizations"')
   expect((await home.get('/console/', cookie)).headers.get('location')).toBe(account)
   // As at sign-up.
   await createPersonalOrganization(server.context, {

@@ -21,6 +21,7 @@ const styles = [
   'decide',
   'diff',
   'picture',
+  'plot',
   'account',
   'workflows',
 ] as const

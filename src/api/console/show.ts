@@ -44,16 +44,31 @@ export function show(
     return
   }
   if ('file' in shown) {
-    const { name, value } = shown.file
-    response.setHeader('Content-Disposition', `attachment; filename="${name.replaceAll(/[^\w.-]/g, '_')}"`)
-    response.setHeader('Content-Type', 'application/json; charset=utf-8')
-    response.end(canonicalJson(value))
+    const { file } = shown
+    const name = file.name.replaceAll(/[^\w.-]/g, '_')
+    response.setHeader('Content-Disposition', `attachment; filename="${name}"`)
+    const isTable = 'rows' in file
+    response.setHeader('Content-Type', `${isTable ? 'text/csv' : 'application/json'}; charset=utf-8`)
+    response.end(isTable ? csvOf(file.rows) : canonicalJson(file.value))
     return
   }
   const frame = { person: visitor?.person ?? null, token: visitor?.token ?? '', assets }
   response.status(shown.status).setHeader('Content-Type', 'text/html; charset=utf-8')
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }
+
+/** A program for tables would compute a text that begins like a formula, so such a text gets a quotation mark. */
+const csvOf = (rows: readonly (readonly (string | number | null)[])[]): string =>
+  rows
+    .map((row) =>
+      row
+        .map((cell) => String(cell ?? ''))
+        .map((text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text))
+        .map((text) => `"${text.replaceAll('"', '""')}"`)
+        .join(','),
+    )
+    .map((line) => `${line}\r\n`)
+    .join('')
 
 /** The browser loads `place` by GET, even if it has just sent a form. */
 export function sendTo(response: Response, place: string): void {

@@ -72,6 +72,7 @@ export function apiOf(
       if (now === null) throw new ApiError('unauthenticated', 'the session has ended: sign in again')
       return now.identity
     },
+    ask: (open) => open(context, services, request, response),
   })
 }
 
@@ -119,6 +120,8 @@ interface Sender {
   readonly requestId: string
   readonly signal: () => AbortSignal
   readonly identify: () => Promise<Identity>
+  /** Asks a public route, which answers with a body. */
+  readonly ask: (open: NonNullable<Route['open']>) => Promise<Answer | null>
 }
 
 /** A second tap on a button shows the answer to the first request, and looks for it so often. */
@@ -198,11 +201,13 @@ function textOf(given: unknown): string {
 async function call(
   context: Context,
   services: Mounted,
-  { file, identity, ip, requestId, signal, identify }: Sender,
+  { file, identity, ip, requestId, signal, identify, ask }: Sender,
   key: string,
   { params = {}, query = {}, body, idempotencyKey }: AnyRequest,
 ): Promise<TextAnswer> {
   const route = byKey.get(key)
+  const answer = route?.open === undefined ? null : await ask(route.open)
+  if (answer !== null) return answer
   if (route?.handle === undefined || !isGuarded(route))
     throw new Error(`no route for pages has the key ${key}`)
   requireScopes(identity.scopes, route.needs)

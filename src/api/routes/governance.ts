@@ -177,6 +177,30 @@ const governanceReport = named('GovernanceReport', {
   ),
   top_rules: z.array(holdingRule).describe('the rules that hold most'),
   always_approved_rules: z.array(holdingRule).describe('those of them whose calls are always approved'),
+  by_day: z
+    .array(
+      z.strictObject({
+        day: z.string().describe('`YYYY-MM-DD`, in UTC'),
+        held: count,
+        approved: count,
+        rejected: count,
+        expired: count,
+        median_decision_seconds: z.number().nullable(),
+      }),
+    )
+    .describe('the newest 92 days on which something was held, the oldest first'),
+  agents: z
+    .array(
+      z.strictObject({
+        agent_name: z.string(),
+        sessions: count.describe('that began in this time; the other numbers are those of their calls'),
+        allowed: count,
+        held: count,
+        denied: count,
+        unapproved: count.describe('calls that were made without a decision that allowed them'),
+      }),
+    )
+    .describe('those with the most calls'),
 })
 
 const approvalsReport = named('ApprovalsReport', {

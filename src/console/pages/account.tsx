@@ -1,6 +1,12 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ComponentChild } from 'preact'
-import { accountPath, confirmPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
+import {
+  accountPath,
+  confirmPath,
+  organizationsPath,
+  resetPath,
+  secondFactorPath,
+} from '../../contract/pages.ts'
 import { Words } from '../parts/words.tsx'
 import { Badge } from '../parts/state.tsx'
 import {
@@ -16,7 +22,6 @@ import { problemPage } from './plain.tsx'
 import { absenceOf, Away, type Absence } from '../parts/absence.tsx'
 import { empty, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
-import { Organizations } from '../parts/organizations.tsx'
 import { distance, Time, zoneWords } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 
@@ -24,7 +29,6 @@ type MailState = AnswerOf<'GET /me/notifications'>
 type SlackState = Pick<Organization, 'slack_account' | 'slack_claim' | 'slack_problem'>
 
 const labels = {
-  name: 'Name of the new organization',
   from: 'From',
   until: 'Until',
   deputy: 'Your deputy’s mail address',
@@ -79,7 +83,9 @@ export async function accountPage(visit: PersonsVisit, given: Filled = empty): P
             isSaved={visit.query.get('saved') === 'mails'}
           />
         )}
-        <Organizations visit={visit} filled={sent('organization')} />
+        <p>
+          <a href={organizationsPath}>Your organizations</a>
+        </p>
       </article>
     ),
   }
@@ -130,9 +136,8 @@ function SignIn({ me: { user } }: { readonly me: Me }) {
   )
 }
 
-/** `POST /console/account`: changes what is the person's own, or makes an organization. */
+/** `POST /console/account`: changes what is the person's own. */
 export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Shown> {
-  if (form.get('action') === 'organization') return makeOrganization(visit, form)
   const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
   const account = (form.get('external_id') ?? '').trim().toUpperCase()
   const change = organization === undefined ? null : changeOf(visit, organization, form, account)
@@ -145,14 +150,6 @@ export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Sh
     form,
     problem: mistake === undefined ? done : { ...done, message: mistake, details: [] },
   })
-}
-
-async function makeOrganization(visit: PersonsVisit, form: Form): Promise<Shown> {
-  const body = { name: (form.get('name') ?? '').trim() }
-  const made = await visit.api.call('POST /organizations', { body, ...onceOf(form) })
-  return made.ok
-    ? { redirect: `${accountPath}?made=${made.body.id}#organizations` }
-    : accountPage(visit, { form, problem: made })
 }
 
 const places: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import type { ComponentChild, ComponentChildren } from 'preact'
 import {
-  accountPath,
+  organizationsPath,
   connectPath,
   inboxPath,
   newWorkflowPath,
@@ -35,7 +35,7 @@ const shown = 5
 /** `GET /console/` */
 export async function homePage(visit: PersonsVisit): Promise<Shown> {
   // Who is in no organization makes one on that page.
-  if (visit.person.organization === null) return { redirect: accountPath }
+  if (visit.person.organization === null) return { redirect: organizationsPath }
   const [steps, now] = await Promise.all([isAtLeast(visit, 'admin') ? firstSteps(visit) : [], readNow(visit)])
   return {
     status: 200,

@@ -7,10 +7,13 @@ import {
   dataPath,
   editWorkflowPath,
   freezePath,
+  healthPath,
   homePath,
   newWorkflowPath,
   notificationsPath,
+  organizationsPath,
   providerPath,
+  reportsPath,
   rerunPath,
   rerunsPath,
   rulesPath,
@@ -47,12 +50,15 @@ import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { notificationsPage } from './notifications.tsx'
+import { healthPage } from './health.tsx'
+import { makeOrganization, organizationsPage } from './organizations.tsx'
 import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
 import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
 import { tryRules, tryRulesPage } from './rule-try.tsx'
 import { changeRules, rulesPage } from './rules.tsx'
+import { reportFile, reportsPage } from './reports.tsx'
 import { againPage, runAgain } from './again.tsx'
 import { happenedPage, sayHappened } from './happened.tsx'
 import { changeRun, runPage } from './run.tsx'
@@ -168,6 +174,12 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => terminalPage(visit),
     post: (visit, form) => decideTerminal(visit, form),
   },
+  { path: healthPath, get: (visit) => healthPage(visit) },
+  {
+    path: organizationsPath,
+    get: (visit) => organizationsPage(visit),
+    post: (visit, form) => makeOrganization(visit, form),
+  },
   { path: notificationsPath, get: (visit) => notificationsPage(visit) },
   {
     path: '/console/people',
@@ -179,6 +191,7 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => providerPage(visit),
     post: (visit, form) => changeProvider(visit, form),
   },
+  { path: reportsPath, get: (visit) => reportsPage(visit) },
   {
     path: rulesPath,
     get: (visit) => rulesPage(visit),
@@ -302,5 +315,6 @@ export const pages: readonly PageRoute[] = [
 ]
 
 export const files: readonly PageRoute[] = [
+  { path: `${reportsPath}/:table`, get: (visit) => reportFile(visit) },
   { path: '/console/approvals/:id/parameters', get: (visit) => parametersFile(visit) },
 ]

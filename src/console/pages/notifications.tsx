@@ -94,6 +94,12 @@ const ways: Readonly<Record<Message['channel'], string>> = {
   webhook: 'Webhook',
 }
 
+const byWay: Readonly<Record<Message['channel'], string>> = {
+  slack: 'in Slack',
+  mail: 'by mail',
+  webhook: 'by webhook',
+}
+
 const states: Readonly<Record<Message['state'], readonly [Tone, string]>> = {
   pending: ['wait', 'Waits'],
   sent: ['good', 'Sent'],
@@ -127,7 +133,7 @@ function Messages({ messages, hosts, chosen, now }: MessagesShown) {
       {messages.length > 0 ? (
         <Table
           label="Messages"
-          head={['What', 'To', 'Way', 'State', 'When']}
+          head={['What', 'To', 'State', 'When']}
           rows={messages.map((message) => rowOf(message, hosts, now))}
         />
       ) : isFiltered ? (
@@ -149,8 +155,10 @@ const rowOf = (message: Message, hosts: ReadonlyMap<string, string>, now: Date) 
     {eventWords(message.event)}
     <About message={message} />
   </>,
-  <To message={message} hosts={hosts} />,
-  ways[message.channel],
+  <>
+    <To message={message} hosts={hosts} />
+    <p class="quiet small">{byWay[message.channel]}</p>
+  </>,
   <State message={message} />,
   <Time at={message.sent_at ?? message.created_at} now={now} />,
 ]

@@ -3,7 +3,7 @@ import type { ComponentChild } from 'preact'
 import type { WaitingSummary } from '../visit.ts'
 import { traitsOf, whoDecides, type Chooser, type PersonsVisit, type ApprovalView } from '../visit.ts'
 import { Message, whoOf, Words } from './words.tsx'
-import { accountPath, inboxPath } from '../../contract/pages.ts'
+import { inboxPath, organizationsPath } from '../../contract/pages.ts'
 import { InboxFilters, InboxHead, pagesOf } from './inbox-head.tsx'
 import { Pager, addressOf } from './list.tsx'
 import { itemNumber, inItemOrder } from './items.tsx'
@@ -47,8 +47,8 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
       <DecidesFor visit={visit} />
       {visit.person.organizations.every(({ personal }) => personal) ? (
         <p class="note">
-          You are in no organization with others. <a href={`${accountPath}#organizations`}>Make one</a>, or
-          ask an owner for an invitation.
+          You are in no organization with others. <a href={organizationsPath}>Make one</a>, or ask an owner
+          for an invitation.
         </p>
       ) : null}
       {unknown === null ? null : <Unknown unknown={unknown} chosen={chosen} visit={visit} />}

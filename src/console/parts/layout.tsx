@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { accountPath, freezePath, homePath, searchPath } from '../../contract/pages.ts'
+import { accountPath, freezePath, homePath, organizationsPath, searchPath } from '../../contract/pages.ts'
 import { areas, placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
 import { Icon } from './state.tsx'
@@ -163,9 +163,7 @@ function OrganizationSwitch({ person, token }: { person: Person; token: string }
     return (
       <>
         <p>{organization === null ? 'No organization' : <OrganizationName name={organization.name} />}</p>
-        {organization?.personal === false ? null : (
-          <a href={`${accountPath}#organizations`}>Make an organization</a>
-        )}
+        {organization?.personal === false ? null : <a href={organizationsPath}>Make an organization</a>}
       </>
     )
   return (

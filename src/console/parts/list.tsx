@@ -134,8 +134,8 @@ export function Choice(props: {
   readonly chosen: Chosen
   /** Value, text (cut if it is long), and a second text that is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
-  /** The text of no choice. */
-  readonly any?: string
+  /** The words of no choice; null if one must be chosen. */
+  readonly any?: string | null
 }) {
   const { name, label, chosen, options, any = 'any' } = props
   const value = chosen[name] ?? ''
@@ -144,7 +144,7 @@ export function Choice(props: {
     <div>
       <label for={name}>{label}</label>
       <select id={name} name={name}>
-        <option value="">{any}</option>
+        {any === null ? null : <option value="">{any}</option>}
         {isListed ? null : (
           <option value={value} selected>
             {beginning(value, 60)}

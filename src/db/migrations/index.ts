@@ -29,6 +29,7 @@ import { rerunVersions } from './0029-rerun-versions.ts'
 import { versionTools } from './0030-version-tools.ts'
 import { approvalsSearch } from './0032-approvals-search.ts'
 import { whoWasTold } from './0033-who-was-told.ts'
+import { agentSessionsBegun } from './0034-agent-sessions-begun.ts'
 import { touches } from './0028-touches.ts'
 
 /**
@@ -68,6 +69,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0030-version-tools', sql: versionTools },
   { name: '0032-approvals-search', sql: approvalsSearch },
   { name: '0033-who-was-told', sql: whoWasTold },
+  { name: '0034-agent-sessions-begun', sql: agentSessionsBegun },
 ]
 
 export interface Migration {

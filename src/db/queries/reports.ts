@@ -31,6 +31,44 @@ export const countApprovalsByStatus = (
     count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
   from approvals where ${mine} and kind not in ('change', 'ask', 'revision')`
 
+export interface HeldDay {
+  /** `YYYY-MM-DD`, in UTC. */
+  readonly day: string
+  readonly held: number
+  readonly approved: number
+  readonly rejected: number
+  readonly expired: number
+  readonly median_decision_seconds: number | null
+}
+
+/** The newest days on which something was held, the newest first. */
+export const countApprovalsByDay = (mine: RawBuilder<boolean>, mostDays: number): RawBuilder<HeldDay> => sql`
+  select to_char(day, 'YYYY-MM-DD') as day, held, approved, rejected, expired, median_decision_seconds
+  from (
+    select date_trunc('day', created_at at time zone 'UTC') as day, count(*) as held, ${countOf('approved')} as approved,
+      ${countOf('rejected')} as rejected, ${countOf('expired')} as expired,
+      percentile_cont(0.5) within group (order by ${seconds}) filter (where ${isDecided}) as median_decision_seconds
+    from approvals where ${mine} and kind not in ('change', 'ask', 'revision')
+    group by 1 order by 1 desc limit ${mostDays}
+  ) as days`
+
+export interface AgentCounts {
+  readonly agent_name: string
+  readonly sessions: number
+  readonly allowed: number
+  readonly held: number
+  readonly denied: number
+  /** Calls that were made without a decision that allowed them. */
+  readonly unapproved: number
+}
+
+/** The agents that asked most. `mine` is about the sessions. */
+export const countOfAgents = (mine: RawBuilder<boolean>, most: number): RawBuilder<AgentCounts> => sql`
+  select agent_name, count(*) as sessions, sum(allowed) as allowed, sum(held) as held, sum(denied) as denied,
+    sum(unapproved) as unapproved
+  from agent_sessions where ${mine}
+  group by agent_name order by sum(allowed) + sum(held) + sum(denied) desc, agent_name limit ${most}`
+
 /**
  * Two lists of `mostRules`, which may overlap: those that required the most approvals (`is_top`), and those with
  * approved and without rejected ones (`always_approved`).

@@ -2,7 +2,11 @@ import { sql, type RawBuilder, type Transaction } from 'kysely'
 import {
   approversOf,
   rulesThatHold,
+  countApprovalsByDay,
   countApprovalsByStatus,
+  countOfAgents,
+  type AgentCounts,
+  type HeldDay,
   type ApprovalTotals,
   heldVersions,
   type HeldVersion,
@@ -80,7 +84,14 @@ export interface GovernanceReport {
   readonly top_rules: readonly HoldingRule[]
   /** The same of those with `always_approved`. */
   readonly always_approved_rules: readonly HoldingRule[]
+  /** The newest days on which something was held, the oldest first. */
+  readonly by_day: readonly HeldDay[]
+  /** Those with the most calls, by the sessions that began in this time. */
+  readonly agents: readonly AgentCounts[]
 }
+
+/** A quarter. */
+const mostDays = 92
 
 /** From one snapshot of the database. */
 export async function readReport(db: Db, organizationId: string, time: Time): Promise<GovernanceReport> {
@@ -106,6 +117,9 @@ export async function readReport(db: Db, organizationId: string, time: Time): Pr
       share_approved_within_ten_seconds: counts.approved === 0 ? null : soon / counts.approved,
       top_approvers: await topApprovers(trx, mine),
       ...(await holdingRules(trx, mine)),
+      by_day: (await countApprovalsByDay(mine, mostDays).execute(trx)).rows.toReversed(),
+      agents: (await countOfAgents(createdIn(organizationId, since, until, 'started_at'), 10).execute(trx))
+        .rows,
     }
   })
 }
@@ -173,10 +187,11 @@ const createdIn = (
   organizationId: string,
   since: Date | undefined,
   until: Date | undefined,
+  column: 'created_at' | 'started_at' = 'created_at',
 ): RawBuilder<boolean> =>
   sql<boolean>`organization_id = ${organizationId}
-    ${since === undefined ? sql`` : sql`and created_at >= ${since}`}
-    ${until === undefined ? sql`` : sql`and created_at < ${until}`}`
+    ${since === undefined ? sql`` : sql`and ${sql.ref(column)} >= ${since}`}
+    ${until === undefined ? sql`` : sql`and ${sql.ref(column)} < ${until}`}`
 
 /** In memory at once. */
 const definitionsAtOnce = 20

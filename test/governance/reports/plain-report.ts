@@ -164,7 +164,26 @@ export function plain(rows: Rows, period: Period): Record<string, unknown> {
     })),
     top_rules: top,
     always_approved_rules: always,
+    by_day: byDay(asked),
+    // The rows have no sessions of agents.
+    agents: [],
   }
+}
+
+/** The newest 92, the oldest first. */
+function byDay(asked: readonly ApprovalRow[]) {
+  const days = Map.groupBy(asked, ({ at }) => at.toISOString().slice(0, 10))
+  return [...days]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .slice(-92)
+    .map(([day, rows]) => ({
+      day,
+      held: rows.length,
+      approved: number(rows, 'approved'),
+      rejected: number(rows, 'rejected'),
+      expired: number(rows, 'expired'),
+      median_decision_seconds: quantile(waited(rows), 0.5),
+    }))
 }
 
 function holding(asked: readonly ApprovalRow[]) {
