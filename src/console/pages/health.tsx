@@ -117,20 +117,22 @@ export async function healthPage(visit: PersonsVisit): Promise<Shown> {
           version={JSON.stringify([health, secrets?.ok === true ? secrets.body : null])}
           data-poll=""
         >
-          <p class={isWell ? 'note' : 'alert'} role="status">
-            <strong>{isWell ? 'All is well.' : 'Something is not well.'}</strong>
-            {isWell || isAdmin
-              ? null
-              : ' The operator of the service can mend it. Ask an admin of your organization to tell them.'}
-          </p>
-          <Table
-            label="Checks"
-            head={['Part', 'State', 'What it means']}
-            rows={[
-              ...(Object.keys(checks) as (keyof Checks)[]).map((name) => rowOf(name, health, isAdmin)),
-              ...(secrets?.ok === true ? [secretsRow(secrets.body)] : []),
-            ]}
-          />
+          <div class="stack">
+            <p class={isWell ? 'note' : 'alert'} role="status">
+              <strong>{isWell ? 'All is well.' : 'Something is not well.'}</strong>
+              {isWell || isAdmin
+                ? null
+                : ' The operator of the service can mend it. Ask an admin of your organization to tell them.'}
+            </p>
+            <Table
+              label="Checks"
+              head={['Part', 'State', 'What it means']}
+              rows={[
+                ...(Object.keys(checks) as (keyof Checks)[]).map((name) => rowOf(name, health, isAdmin)),
+                ...(secrets?.ok === true ? [secretsRow(secrets.body)] : []),
+              ]}
+            />
+          </div>
         </Live>
         {isAdmin ? (
           <p>
