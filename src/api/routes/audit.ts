@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import type { Response } from 'express'
 import { listAudit } from '../../governance/audit/list.ts'
-import { filter, instant, wholeNumber } from '../query.ts'
+import { auditPeople, mostSearched, searchAudit } from '../../governance/audit/search.ts'
+import { filter, flag, instant, wholeNumber } from '../query.ts'
 import { ok, tagged, type Call } from '../route.ts'
 import { id, time, named } from '../schemas/common.ts'
 import { story } from '../schemas/example.ts'
@@ -29,6 +30,14 @@ const auditEntry = named('AuditEntry', {
   metadata: z.record(z.string(), z.unknown()),
   prev_hash: hash,
   hash,
+})
+
+const searched = named('AuditSearched', {
+  order: z
+    .enum(['newest', 'oldest'])
+    .describe('`oldest`: from the creation of the object on whose id was searched'),
+  until: time.nullable().describe('the time of the last entry that was read'),
+  beyond: z.int().nullable().describe('gives the next entries; null: none is left'),
 })
 
 const verification = named('AuditVerification', {
@@ -107,6 +116,13 @@ export const auditRoutes = [
       user_id: filter.optional(),
       since: instant.optional(),
       until: instant.optional(),
+      search: filter
+        .optional()
+        .describe(
+          `part of a value of the entry; the answer has up to \`per_page\` of the next ${mostSearched.toLocaleString('en')} entries, and \`searched\``,
+        ),
+      beyond: wholeNumber(1, 999_999_999).optional().describe('`beyond` of an earlier search, which goes on'),
+      people: flag.optional().describe('also everybody who has entries'),
     }),
     example: {
       answers: {
@@ -151,13 +167,26 @@ export const auditRoutes = [
           .describe('of the people and workflows whose ids are in these entries, as they are called now'),
         page: z.int(),
         per_page: z.int(),
-        total: z.int(),
+        total: z.int().describe('of a search: the number of these entries'),
+        searched: searched.optional().describe('of a search'),
+        people: z
+          .array(z.strictObject({ id, name: z.string() }))
+          .optional()
+          .describe('with `people=true`: up to 500, by name'),
       }),
     },
     async handle({ context, caller, query }) {
       const { page, per_page: perPage, since, until } = query
+      const { organizationId } = caller
       const filters = { eventType: query.event_type, userId: query.user_id, since, until }
-      return ok(await listAudit(context.db, caller.organizationId, filters, page, perPage))
+      const { search: text, beyond } = query
+      const [found, people] = await Promise.all([
+        text === undefined
+          ? listAudit(context.db, organizationId, filters, page, perPage)
+          : searchAudit(context.db, organizationId, filters, { text, beyond }, perPage),
+        query.people === true ? auditPeople(context.db, organizationId) : undefined,
+      ])
+      return ok({ ...found, ...(people === undefined ? {} : { people }) })
     },
   }),
   route({

@@ -15,7 +15,7 @@ import { list } from '../../policy/text.ts'
 import { Diff } from '../parts/contents.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { addressOf, Choice, chosenOf, Empty, Field, Filters, Pager, Table } from '../parts/list.tsx'
-import { Time } from '../parts/time.tsx'
+import { Moment, Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
 import { capital, LongText, OrganizationName, Words } from '../parts/words.tsx'
 import { organizationId, type PersonsVisit, type Result, type Shown } from '../visit.ts'
@@ -28,17 +28,18 @@ type Log = AnswerOf<'GET /organizations/{id}/governance/audit'>
 type Entry = Log['events'][number]
 type Verified = Result<AnswerOf<'GET /organizations/{id}/audit-events/verify'>>
 
-const filters = ['event_type', 'user_id', 'since', 'until'] as const
+const filters = ['event_type', 'user_id', 'since', 'until', 'search'] as const
 const perPage = 50
 
 /** `GET /console/audit` */
 export async function auditPage(visit: PersonsVisit, verified: Verified | null = null): Promise<Shown> {
-  const chosen = chosenOf(visit.query, [...filters, 'page'])
+  const chosen = chosenOf(visit.query, [...filters, 'page', 'beyond'])
   const read = await visit.api.call('GET /organizations/{id}/governance/audit', {
     params: { id: organizationId(visit) },
     query: {
       ...chosen,
       per_page: String(perPage),
+      people: 'true',
       // The filter names the last day, and the route the first moment after it.
       ...(chosen.until === undefined ? {} : { until: dayAfter(chosen.until) }),
     },
@@ -61,11 +62,15 @@ export async function auditPage(visit: PersonsVisit, verified: Verified | null =
         <Filters path={auditPath} chosen={chosen} names={filters} title="Filter">
           <Choice name="event_type" label="Event" chosen={chosen} options={events} />
           <Choice name="user_id" label="Person" chosen={chosen} options={peopleOf(log, visit)} />
-          <Field name="since" label="From the day (UTC)" type="date" chosen={chosen} />
-          <Field name="until" label="To the day (UTC)" type="date" chosen={chosen} />
+          <Field name="search" label="Text in the entry, or an id" chosen={chosen} />
+          <div class="days">
+            <Field name="since" label="From the day (UTC)" type="date" chosen={chosen} />
+            <Field name="until" label="To the day (UTC)" type="date" chosen={chosen} />
+          </div>
         </Filters>
-        <p class="quiet">{`${log.total.toLocaleString('en')} ${log.total === 1 ? 'entry' : 'entries'}`}</p>
-        {log.events.length === 0 ? (
+        <Count log={log} />
+        {log.events.length === 0 && typeof log.searched?.beyond === 'number' ? null : log.events.length ===
+          0 ? (
           <Empty title="No entry is like this.">
             <a href={auditPath}>Show all entries</a>, or choose other days.
           </Empty>
@@ -76,16 +81,52 @@ export async function auditPage(visit: PersonsVisit, verified: Verified | null =
             rows={log.events.map((entry) => rowOf(entry, log, visit))}
           />
         )}
-        <Pager
-          path={auditPath}
-          chosen={chosen}
-          cursor="page"
-          next={log.page * perPage < log.total ? String(log.page + 1) : null}
-          words={{ first: 'Newest entries', next: 'Older entries' }}
-        />
+        {log.searched === undefined ? (
+          <Pager
+            path={auditPath}
+            chosen={chosen}
+            cursor="page"
+            next={log.page * perPage < log.total ? String(log.page + 1) : null}
+            words={{ first: 'Newest entries', next: 'Older entries' }}
+          />
+        ) : (
+          <Pager
+            path={auditPath}
+            chosen={chosen}
+            cursor="beyond"
+            next={log.searched.beyond === null ? null : String(log.searched.beyond)}
+            words={{ first: 'From the beginning', next: goesOn[log.searched.order] }}
+          />
+        )}
       </article>
     ),
   }
+}
+
+const goesOn = { newest: 'Search in older entries', oldest: 'Search in later entries' } as const
+
+/** A search says how far it has come, because it reads only so many entries. */
+function Count({ log: { total, searched } }: { log: Log }) {
+  const count = `${total.toLocaleString('en')} ${total === 1 ? 'entry' : 'entries'}`
+  if (searched === undefined || searched.until === null) return <p class="quiet">{count}</p>
+  const { beyond, until, order } = searched
+  return (
+    <p class="quiet" role="status">
+      {`${count}. `}
+      {beyond === null ? (
+        order === 'oldest' ? (
+          'All entries since the object was made were searched.'
+        ) : (
+          'All entries were searched.'
+        )
+      ) : (
+        <>
+          {order === 'oldest' ? 'Searched from when the object was made to ' : 'Searched back to '}
+          <Moment at={until} />.
+        </>
+      )}
+    </p>
+  )
 }
 
 function dayAfter(day: string): string {
@@ -99,10 +140,10 @@ const events = Object.keys(auditEvents)
   .toSorted()
   .map((type) => [type, eventWords(type)] as const)
 
-/** Those of the entries on this page, and the reader: a click on a name shows what only that person did. */
-const peopleOf = ({ names }: Log, { person }: PersonsVisit) => [
+/** The reader first. A click on a name shows what only that person did. */
+const peopleOf = ({ people = [] }: Log, { person }: PersonsVisit) => [
   [person.user.id, `You (${person.user.email})`] as const,
-  ...Object.entries(names).filter(([id]) => id.startsWith('usr_') && id !== person.user.id),
+  ...people.flatMap(({ id, name }) => (id === person.user.id ? [] : [[id, name] as const])),
 ]
 
 function rowOf(entry: Entry, { names }: Log, { now }: PersonsVisit) {

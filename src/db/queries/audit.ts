@@ -168,6 +168,19 @@ export const namesOf = (
   union all
   select id, name from workflows where id = any(${ids}::text[]) and organization_id = ${organizationId}`
 
+/** The first `most` people by id who have entries. Each is one step in the index by person. */
+export const peopleOfChain = (
+  organizationId: string,
+  most: number,
+): RawBuilder<{ readonly id: string }> => sql`
+  with recursive people (id) as (
+    select min(user_id) from audit_events where organization_id = ${organizationId}
+    union all
+    select (select min(user_id) from audit_events
+            where organization_id = ${organizationId} and user_id > people.id) from people where people.id is not null
+  )
+  select id from people where id is not null limit ${most}`
+
 /** The newest freeze of the organization, or the end of one. One entry of each type is read from the index by type. */
 export const newestFreeze = (
   organizationId: string,

@@ -31,15 +31,9 @@ export async function listAudit(
   return readBounded(db, async (trx) => {
     const [from, to] = await stretchOf(trx, organizationId, filters)
     if (from >= to) return { events: [], names: {}, page, per_page: perPage, total: 0 }
-    const { eventType, userId } = filters
-    const isWhole = eventType === undefined && userId === undefined
-    const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // Only the index by person (`audit_events_person`) contains the expression `event_type || ''`. With the index by
-    // type, PostgreSQL would read the text of every entry of the type.
-    const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
-    const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
+    const isWhole = filters.eventType === undefined && filters.userId === undefined
     const matching = ([first, end]: Stretch) =>
-      sql`organization_id = ${organizationId} and seq >= ${first} and seq < ${end} ${ofType} ${ofPerson}`
+      sql`organization_id = ${organizationId} and seq >= ${first} and seq < ${end} ${typeIn(filters)}`
     const parts = isWhole
       ? [{ from, to, entries: to - from }]
       : await partsOf(trx, organizationId, [from, to], filters, (part) => count(trx, matching(part)))
@@ -52,16 +46,31 @@ export async function listAudit(
       select canonical, hash from audit_events
       where organization_id = ${organizationId} and seq = any(array(${shown})::bigint[])
       order by seq desc`.execute(trx)
-    const events = rows.map(({ canonical, hash }) => ({
-      ...(JSON.parse(canonical) as Record<string, unknown>),
-      hash,
-    }))
-    return { events, names: await namesIn(trx, organizationId, rows), page, per_page: perPage, total }
+    return {
+      events: eventsOf(rows),
+      names: await namesIn(trx, organizationId, rows),
+      page,
+      per_page: perPage,
+      total,
+    }
   })
 }
 
+export const eventsOf = (rows: readonly { readonly canonical: string; readonly hash: string }[]) =>
+  rows.map(({ canonical, hash }) => ({ ...(JSON.parse(canonical) as Record<string, unknown>), hash }))
+
+/** The condition for the type and the person. */
+export function typeIn({ eventType, userId }: Kind): RawBuilder<unknown> {
+  const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
+  // Only the index by person (`audit_events_person`) contains the expression `event_type || ''`. With the index by
+  // type, PostgreSQL would read the text of every entry of the type.
+  const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
+  const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
+  return sql`${ofType} ${ofPerson}`
+}
+
 /** Names are not in the chain, because people change and delete them. */
-async function namesIn(
+export async function namesIn(
   trx: Transaction<Database>,
   organizationId: string,
   rows: readonly { readonly canonical: string }[],
