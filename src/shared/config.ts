@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
-import { loopbackHosts, bareHost } from './outgoing/hosts.ts'
+import { bareHost, loopbackHosts, portOf, type NamedHost } from './outgoing/hosts.ts'
 import { namesOf, type MetricsEndpoint } from './own-hosts.ts'
 import { sessionSecrets } from './session-secrets.ts'
 import { isIPv6 } from 'node:net'
@@ -50,7 +50,9 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
     secrets,
     connections: {
       /** Reachable even if private or without TLS. */
-      hosts: e.CONNECTION_HOSTS ?? (isShared ? [] : loopbackHosts),
+      hosts: connectionHostsOf(e),
+      /** Without a closing slash. Null outside of development. */
+      standIns: isShared ? null : (e.STAND_INS_URL?.replace(/\/+$/, '') ?? null),
       /** Without a closing slash. Credentials of the tracker are sent only there. */
       trackerBaseUrl: e.TRACKER_BASE_URL?.replace(/\/+$/, '') ?? null,
       google,
@@ -163,6 +165,14 @@ function googleSettings(e: Environment, wrong: string[]) {
   if (isForMany(e) && e.PUBLIC_URL === undefined)
     wrong.push('PUBLIC_URL is missing: with GOOGLE_CLIENT_ID, Google sends browsers back to this address')
   return { client: { id, secret }, baseUrl }
+}
+
+function connectionHostsOf(e: Environment): readonly NamedHost[] {
+  if (isForMany(e)) return e.CONNECTION_HOSTS ?? []
+  const named = e.CONNECTION_HOSTS ?? loopbackHosts
+  if (e.STAND_INS_URL === undefined) return named
+  const url = new URL(e.STAND_INS_URL)
+  return [...named, { host: bareHost(url.hostname), port: portOf(url) }]
 }
 
 /** Strangers can reach both, so many settings have a stricter default there. */

@@ -81,6 +81,10 @@ const fields = {
       error: 'write `https://`: plain HTTP is only for a stand-in on this machine',
     })
     .optional(),
+  /** Set by `npm start` in development. */
+  STAND_INS_URL: readableAddress(['http:'], 'http://127.0.0.1:18090')
+    .refine(isLoopback, { error: 'write an address of this machine, such as `http://127.0.0.1:18090`' })
+    .optional(),
   LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
   GOOGLE_CLIENT_ID: clientText('client id').optional(),
   GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),

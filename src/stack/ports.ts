@@ -66,6 +66,7 @@ const schema = z.object({
   api: port.optional(),
   metrics: port.optional(),
   worker_metrics: port.optional(),
+  stand_ins: port.optional(),
 })
 type LastPorts = z.infer<typeof schema>
 

@@ -14,6 +14,8 @@ export function readStackSettings(env: NodeJS.ProcessEnv) {
   const isOwnDatabase = Boolean(env['DATABASE_URL'])
   return {
     production: e.APP_ENV === 'production',
+    /** Stand-ins for GitHub and Slack run only here. */
+    isDevelopment: e.APP_ENV === 'development',
     port: e.PORT,
     host: e.HOST,
     postgresPort: e.POSTGRES_PORT,

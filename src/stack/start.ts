@@ -8,6 +8,7 @@ import { healthy, Patience } from './healthy.ts'
 import { portLike, rememberPorts, isFree } from './ports.ts'
 import { startProgram } from './server.ts'
 import { startPostgres, type PostgresServer } from './postgres.ts'
+import { startStandIns } from './stand-ins/server.ts'
 import { createSteps, createSupervisor, type Step, type Supervisor } from './supervise.ts'
 import { loadSecrets } from './secrets.ts'
 import { readStackSettings, type StackSettings } from './settings.ts'
@@ -205,6 +206,16 @@ async function childEnvironment(
     const catcher = await startMailCatcher({ dir: join(dataDir, 'mail') })
     closers.push(() => catcher.close())
     children['SMTP_URL'] = catcher.url
+  }
+  // Of the environment, only a stand-in of this start counts.
+  delete children['STAND_INS_URL']
+  if (settings.isDevelopment) {
+    // With the same port, connections to them go on after a restart.
+    const standInsPort = await portLike(dataDir, 'stand_ins')
+    const standIns = await startStandIns({ dataDir, port: standInsPort })
+    closers.push(() => standIns.close())
+    rememberPorts(dataDir, { stand_ins: standInsPort })
+    children['STAND_INS_URL'] = standIns.url
   }
   return children
 }

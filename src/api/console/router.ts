@@ -103,6 +103,8 @@ interface Asked {
   readonly response: Response
 }
 
+const hostOf = (address: string | null): string | null => (address === null ? null : new URL(address).host)
+
 async function answer(
   page: PageRoute,
   parts: Parts,
@@ -144,7 +146,11 @@ async function answer(
         : isOwn || page.keeps === undefined
           ? await page.post(visit, sent.form)
           : await page.keeps.again(visit, { form: sent.form, problem: otherSession })
-    show({ request, response, assets }, shown, { person, token })
+    show({ request, response, assets }, shown, {
+      person,
+      token,
+      standIns: hostOf(context.config.connections.standIns),
+    })
   } finally {
     sent?.release()
   }

@@ -37,7 +37,7 @@ export const consoleHeaders: RequestHandler = (_request, response, next) => {
 export function show(
   { request, response, assets }: { request: Request; response: Response; assets: Assets },
   shown: Shown,
-  visitor: { person: Person; token: string } | null,
+  visitor: { person: Person; token: string; standIns: string | null } | null,
 ): void {
   if ('redirect' in shown) {
     sendTo(response, shown.redirect)
@@ -52,7 +52,12 @@ export function show(
     response.end(isTable ? csvOf(file.rows) : canonicalJson(file.value))
     return
   }
-  const frame = { person: visitor?.person ?? null, token: visitor?.token ?? '', assets }
+  const frame = {
+    person: visitor?.person ?? null,
+    token: visitor?.token ?? '',
+    assets,
+    standIns: visitor?.standIns ?? null,
+  }
   response.status(shown.status).setHeader('Content-Type', 'text/html; charset=utf-8')
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }

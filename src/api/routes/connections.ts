@@ -169,6 +169,12 @@ const service = named('Service', {
     .record(z.string(), z.unknown())
     .describe('JSON Schema of the credential. Fields with `writeOnly` are secrets.'),
   browser: z.boolean().describe('Whether it is connected without a credential too, in a browser.'),
+  stand_in: z
+    .string()
+    .nullable()
+    .describe(
+      'Only in development: a stand-in on the machine of the service, which takes the token `stand-in`.',
+    ),
 })
 
 const begun = named('BegunAuthorization', {

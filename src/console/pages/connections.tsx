@@ -12,6 +12,7 @@ import {
 import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
+import { connectStandIn, StandInForms, StandInNote, useStandIn } from '../parts/stand-in.tsx'
 import { Badge, Host } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { serviceWords } from '../parts/tool-policy.tsx'
@@ -150,7 +151,7 @@ export async function connectPage(visit: PersonsVisit, given: Filled = empty): P
   const services = await servicesOf(visit)
   const chosen = chosenOf(services, given.form ?? visit.query)
   if (chosen === null)
-    return { status: 200, title: 'Connect a service', main: <Choice services={services} /> }
+    return { status: 200, title: 'Connect a service', main: <Choice services={services} visit={visit} /> }
   const { service, ways, place } = chosen
   const way = ways[place] as Way
   const form = given.form === null ? null : withoutSecrets(way, given.form)
@@ -203,7 +204,7 @@ function chosenOf(services: readonly Service[], given: Form) {
 
 const newPath = (service: string, way = 0): string => `${connectPath}?service=${service}&way=${way}`
 
-const Choice = ({ services }: { services: readonly Service[] }) => (
+const Choice = ({ services, visit }: { services: readonly Service[]; visit: PersonsVisit }) => (
   <article class="page">
     <header class="headline">
       <p>
@@ -211,6 +212,7 @@ const Choice = ({ services }: { services: readonly Service[] }) => (
       </p>
       <h1>Connect a service</h1>
     </header>
+    <StandInForms services={services} visit={visit} />
     <Table
       label="Services"
       head={['Service', 'Its tools']}
@@ -250,6 +252,7 @@ export async function connectService(visit: PersonsVisit, form: Form): Promise<S
   const chosen = chosenOf(await servicesOf(visit), form)
   const tool = chosen?.service.tools[0]
   if (chosen === null || tool === undefined) return connectPage(visit)
+  if (form.get('action') === useStandIn) return connectedTo(visit, form, chosen.service)
   const credential = credentialOf(chosen.ways[chosen.place] as Way, form)
   const name = (form.get('name') ?? '').trim()
   const made = await visit.api.call('POST /tools/{name}/connect', {
@@ -273,6 +276,13 @@ export async function connectService(visit: PersonsVisit, form: Form): Promise<S
       </a>
     </p>,
   ])
+}
+
+async function connectedTo(visit: PersonsVisit, form: Form, service: Service): Promise<Shown> {
+  const made = await connectStandIn(visit, service, form)
+  if (made === null) return connectPage(visit, { form, problem: nothingDone })
+  if (!made.ok) return connectPage(visit, { form, problem: made })
+  return { redirect: 'id' in made.body ? `${connectionPath(made.body.id)}?done=connect` : connectionsPath }
 }
 
 /** `GET /console/connections/:id` */
@@ -301,6 +311,7 @@ export async function connectionPage(visit: PersonsVisit, given: Filled = empty)
         </header>
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
+        <StandInNote service={service} host={connection.destination} />
         <About connection={connection} visit={visit} />
         <section class="stack" aria-labelledby="tools">
           <h2 id="tools">Tools that it serves</h2>

@@ -12,6 +12,7 @@ import {
 import { Live } from '../parts/layout.tsx'
 import { addressOf } from '../parts/list.tsx'
 import { OnPhone } from '../parts/on-phone.tsx'
+import { StandInForms } from '../parts/stand-in.tsx'
 import { Asks, sentenceOf } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { whoOf, OrganizationName, Words } from '../parts/words.tsx'
@@ -68,16 +69,18 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
   const { api } = visit
   const params = { id: organizationId(visit) }
   const own = { organization_id: params.id }
-  const [settings, members, rules, connections, workflows, runs, approved, sessions] = await Promise.all([
-    api.call('GET /organizations/{id}/governance', { params }),
-    api.call('GET /organizations/{id}/members', { params, query: { limit: '2' } }),
-    api.call('GET /organizations/{id}/rules', { params, query: { limit: '1' } }),
-    api.call('GET /connections', { query: { ...own, limit: '1' } }),
-    api.call('GET /workflows', { query: { ...own, limit: '1' } }),
-    api.call('GET /runs', { query: { ...own, limit: '1' } }),
-    api.call('GET /approvals', { query: { ...own, limit: '1', status: 'approved' } }),
-    api.call('GET /agent-sessions', { query: { ...own, limit: '1' } }),
-  ])
+  const [settings, members, rules, connections, workflows, runs, approved, sessions, services] =
+    await Promise.all([
+      api.call('GET /organizations/{id}/governance', { params }),
+      api.call('GET /organizations/{id}/members', { params, query: { limit: '2' } }),
+      api.call('GET /organizations/{id}/rules', { params, query: { limit: '1' } }),
+      api.call('GET /connections', { query: { ...own, limit: '1' } }),
+      api.call('GET /workflows', { query: { ...own, limit: '1' } }),
+      api.call('GET /runs', { query: { ...own, limit: '1' } }),
+      api.call('GET /approvals', { query: { ...own, limit: '1', status: 'approved' } }),
+      api.call('GET /agent-sessions', { query: { ...own, limit: '1' } }),
+      api.call('GET /services'),
+    ])
   return [
     {
       isDone: rules.ok && rules.body.data.length > 0,
@@ -102,6 +105,7 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
       title: 'Connect a service',
       why: 'Tools of GitHub, Slack, Google and others need an account.',
       path: connectPath,
+      beside: <StandInForms services={services.ok ? services.body.data : []} visit={visit} />,
     },
     {
       isDone: workflows.ok && workflows.body.data.length > 0,

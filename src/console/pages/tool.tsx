@@ -20,7 +20,7 @@ import {
   type Override,
   type Policy,
 } from '../parts/tool-policy.tsx'
-import { Badge } from '../parts/state.tsx'
+import { Badge, Host } from '../parts/state.tsx'
 import { Sum } from '../parts/tool-sum.tsx'
 import { at, declaredOf, Tried, TryForm, type Tool, type Trial } from '../parts/tool-try.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -140,7 +140,7 @@ const About = ({ tool }: { tool: Tool }) => (
             </>
           ),
         ],
-        ['Goes to', tool.destination === null ? null : <Words text={tool.destination} />],
+        ['Goes to', tool.destination === null ? null : <Host host={tool.destination} />],
       ]}
     />
   </section>

@@ -3,7 +3,7 @@ import { renderToString } from 'preact-render-to-string'
 import { accountPath, freezePath, homePath, organizationsPath, searchPath } from '../../contract/pages.ts'
 import { areas, placesOf, type Page, type Person } from '../visit.ts'
 import { OrganizationName, Words } from './words.tsx'
-import { Icon } from './state.tsx'
+import { Icon, StandIns } from './state.tsx'
 import { ReadersZone } from './time.tsx'
 import { visible } from '../../policy/readers/look-alikes.ts'
 
@@ -13,6 +13,8 @@ interface Frame {
   /** Addresses of the files that the page loads. */
   readonly assets: { readonly style: string; readonly script: string; readonly editor: string }
   readonly place: string
+  /** The host of the stand-ins for services. */
+  readonly standIns: string | null
 }
 
 export function document(page: Page, frame: Frame): string {
@@ -37,7 +39,9 @@ export function document(page: Page, frame: Frame): string {
         <FrozenBanner reason={person?.organization?.frozen ?? null} place={frame.place} />
         {person === null ? null : <Navigation person={person} place={frame.place} />}
         <main id="main" tabindex={-1}>
-          <ReadersZone.Provider value={zone ?? 'UTC'}>{page.main}</ReadersZone.Provider>
+          <StandIns.Provider value={frame.standIns}>
+            <ReadersZone.Provider value={zone ?? 'UTC'}>{page.main}</ReadersZone.Provider>
+          </StandIns.Provider>
         </main>
       </body>
     </html>,

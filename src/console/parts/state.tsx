@@ -1,3 +1,5 @@
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
 import type { ApprovalView } from '../visit.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Sentence, Words } from './words.tsx'
@@ -113,12 +115,21 @@ export function RunState({ status }: { status: string }) {
   return <Badge tone={toneOf(status)} word={wordOf(status)} />
 }
 
+/** The host of the stand-ins for services, in development; null without them. */
+export const StandIns = createContext<string | null>(null)
+
 /** From left to right, whatever stands around it. */
-export const Host = ({ host }: { host: string }) => (
-  <bdi dir="ltr">
-    <Words text={host} most={253} />
-  </bdi>
-)
+export function Host({ host }: { host: string }) {
+  const isStandIn = useContext(StandIns) === host
+  return (
+    <>
+      <bdi dir="ltr">
+        <Words text={host} most={253} />
+      </bdi>
+      {isStandIn ? ' (a stand-in on this machine, for development only)' : null}
+    </>
+  )
+}
 
 /** A mail goes to its recipients, not to the server that takes it. */
 export const Way = ({ tool, host }: { tool: string | null; host: string }) => (

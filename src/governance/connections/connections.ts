@@ -90,6 +90,9 @@ export function integrationOf(name: string): IntegrationDeclaration {
 const connectedFor = ({ ownService, connection }: ToolDeclaration): string =>
   ownService?.integration ?? connection
 
+/** `npm start` runs them in development (src/stack/stand-ins). */
+const withStandIn: ReadonlySet<string> = new Set(['github', 'slack'])
+
 /** What people can connect, by name. `browser`: an authorization in the browser does it, without a credential. */
 export function services({ connections }: Pick<Config, 'connections'>) {
   const tools: readonly ToolDeclaration[] = Object.values(catalog)
@@ -101,6 +104,8 @@ export function services({ connections }: Pick<Config, 'connections'>) {
       tools: tools.filter((tool) => connectedFor(tool) === name).map((tool) => tool.name),
       credential: z.toJSONSchema(credential, { io: 'input', unrepresentable: 'any' }),
       browser: grant !== undefined && grant.authorization(connections) !== null,
+      stand_in:
+        connections.standIns === null || !withStandIn.has(name) ? null : `${connections.standIns}/${name}`,
     }))
 }
 

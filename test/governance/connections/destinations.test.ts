@@ -251,7 +251,7 @@ describe('a connection to a host that is not the service’s own', () => {
 
 const contextOf = (hosts: readonly NamedHost[], trackerBaseUrl: string | null) => ({
   outgoing: hosts === loopbackHosts ? outgoing : createOutgoing({ hosts }),
-  config: { connections: { hosts, trackerBaseUrl, google: { client: null, baseUrl: null } } },
+  config: { connections: { hosts, trackerBaseUrl, google: { client: null, baseUrl: null }, standIns: null } },
 })
 const jira = integrationNamed('jira') as IntegrationDeclaration
 
