@@ -207,7 +207,7 @@ async function childEnvironment(
     closers.push(() => catcher.close())
     children['SMTP_URL'] = catcher.url
   }
-  // Of the environment, only a stand-in of this start counts.
+  // Only stand-ins of this start count.
   delete children['STAND_INS_URL']
   if (settings.isDevelopment) {
     // With the same port, connections to them go on after a restart.

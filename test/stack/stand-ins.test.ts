@@ -24,7 +24,7 @@ function callOf(name: ToolName, params: object): ServiceCall {
   const context = toolContext({ connection: (async () => connection) as never, slackAccount })
   return new ServiceCall(name, params, context, {})
 }
-const outputOf = (name: ToolName, params: object) => callOf(name, params).make<Record<string, any>>()
+const outputOf = (name: ToolName, params: object) => callOf(name, params).make<Record<string, unknown>>()
 const page = async () => (await fetch(standIns.url)).text()
 
 describe('GitHub', () => {

@@ -34,7 +34,7 @@ export function StandInForms({ services, visit }: { services: readonly Service[]
 /** null: there is none. */
 export function connectStandIn(
   visit: PersonsVisit,
-  { name, title, tools, stand_in: address }: Service,
+  { title, tools, stand_in: address }: Service,
   form: Form,
 ) {
   const [tool] = tools

@@ -40,7 +40,7 @@ export type KeptIssue = Kept['issues'][number]
 export type KeptChannel = Kept['channels'][number]
 export type KeptMessage = Kept['messages'][number]
 
-/** Of each kind. The oldest are forgotten. */
+/** Entries of each kind. The oldest are forgotten. */
 const mostKept = 500
 
 export interface Keeper {
