@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Api } from '../test/support/client.ts'
 import { stackHome, startStack } from '../test/support/start-stack.ts'
-import { fillApprovals, fillAudit } from './support/policy-rows.ts'
+import { fillApprovals, fillAudit, fillMessages } from './support/policy-rows.ts'
 import { withClient } from './support/postgres.ts'
 import { count, machine, median, say } from './support/report.ts'
 
@@ -52,6 +52,7 @@ async function longUsed({ organizationId, users, send, databaseUrl }: Stack): Pr
   await withClient(databaseUrl, async (client) => {
     await fillAudit(client, entries, organizationId)
     await fillApprovals(client, runs, organizationId)
+    await fillMessages(client, runs, organizationId)
     await client.query(
       `insert into rules (id, organization_id, name, body, created_by)
        select 'rule_' || lpad(n::text, 26, '0'), organization_id, 'Rule ' || n, body, created_by
@@ -74,6 +75,8 @@ async function longUsed({ organizationId, users, send, databaseUrl }: Stack): Pr
       'data',
     ],
     ...['people', 'groups', 'keys', 'settings', 'freeze', 'audit', 'audit?event_type=rule.created'],
+    ...['notifications', 'notifications?state=failed', 'notifications?recipient=7%40acme.example'],
+    ...['reports?time=7d', 'reports', 'webhooks', 'organizations', 'health'],
   ].map((path) => ({ path }))
 }
 
@@ -83,7 +86,7 @@ interface Stack {
   readonly organizationId: string
   readonly users: Api['bootstrap']['users']
   readonly send: Send
-  /** Of the superuser. */
+  /** The address for the superuser. */
   readonly databaseUrl: string
 }
 

@@ -80,3 +80,16 @@ export async function fillApprovals(
      from approvals`,
   )
 }
+
+/** Writes mails about approvals of `fillApprovals`, of which one of 500 has failed, to 500 people. */
+export async function fillMessages(client: pg.Client, messages: number, into: string): Promise<void> {
+  await client.query(
+    `insert into notifications (id, organization_id, channel, event, kind, subject, recipient, message_id, state, shown,
+       attempts, last_error, created_at, sent_at)
+     select id, $2, 'mail', 'approval.created', 'approval', 'apr_' || lpad(n::text, 26, '0'), 'usr_' || n % 500, id,
+       case when n % 500 = 0 then 'failed' else 'sent' end, 1, 1, case when n % 500 = 0 then 'mail_refused' end, now(),
+       case when n % 500 > 0 then now() end
+     from (select n, 'ntf_' || lpad(n::text, 26, '0') as id from generate_series(1, $1::int) as n) as numbered`,
+    [messages, into],
+  )
+}

@@ -98,6 +98,15 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   })
 })
 
+test('the approval says to an admin whom no message has reached, and leads to the list', async () => {
+  const page = await home.main(`/console/approvals/${held}`, 'admin')
+  const { email } = home.server.identities.users.member
+  expect(plain(page)).toContain(`${email} by mailThe mail server refuses the address.`)
+  expect(plain(page)).toContain(`${email} in Slackslack_odd.`)
+  expect(page).toContain(`href="${path}?approval_id=${held}"`)
+  expect(plain(await home.main(`/console/approvals/${held}`, 'member'))).not.toContain('Who was not reached')
+})
+
 test('each leads to its approval, run or webhook, and to the person’s other messages', async () => {
   const main = await home.main(path, 'admin')
   for (const place of [`/console/approvals/${held}`, '/console/runs/run_01M82XC49JT4FSC3EKQ16VJJDN'])

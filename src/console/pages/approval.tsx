@@ -1,9 +1,11 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { inboxPath } from '../../contract/pages.ts'
+import { inboxPath, notificationsPath } from '../../contract/pages.ts'
 import { plainTitle } from '../parts/state.tsx'
 import { Approval, commentMissing } from '../parts/approval.tsx'
 import { editsIn } from '../parts/edit.tsx'
+import { Cause } from '../parts/events.tsx'
 import { onceOf } from '../parts/form.tsx'
+import { addressOf } from '../parts/list.tsx'
 import { readFields } from '../parts/inputs.tsx'
 import type { RunSummary } from '../parts/outcome.tsx'
 import { OnPhone } from '../parts/on-phone.tsx'
@@ -40,7 +42,7 @@ export async function approvalPage(
       main: (
         <>
           <Question approval={approval} run={known} visit={visit} filled={{ form, problem: refused }} />
-          <Unreached messages={unreached} />
+          <Unreached messages={unreached} id={approval.id} />
           <Phone approval={approval} visit={visit} />
         </>
       ),
@@ -61,7 +63,7 @@ export async function approvalPage(
           form={form}
           isCut={isTooLong(coveredBy(visit, approval, known))}
         />
-        <Unreached messages={unreached} />
+        <Unreached messages={unreached} id={approval.id} />
         <Phone approval={approval} visit={visit} />
       </>
     ),
@@ -70,28 +72,33 @@ export async function approvalPage(
 
 type Message = AnswerOf<'GET /organizations/{id}/notifications'>['data'][number]
 
-/** Messages in Slack that failed, of an approval that still waits. Only admins and owners may see them. */
+/** Messages to people that failed, of an approval that still waits. Only admins and owners may see them. */
 async function unreachedBy({ api }: PersonsVisit, approval: ApprovalView): Promise<readonly Message[]> {
   if (approval.status !== 'pending') return []
   const failed = await api.call('GET /organizations/{id}/notifications', {
     params: { id: approval.organization_id },
-    query: { approval_id: approval.id, channel: 'slack', state: 'failed', limit: '20' },
+    query: { approval_id: approval.id, state: 'failed', limit: '20' },
   })
-  return failed.ok ? failed.body.data : []
+  return failed.ok ? failed.body.data.filter(({ channel }) => channel !== 'webhook') : []
 }
 
-const Unreached = ({ messages }: { messages: readonly Message[] }) =>
+const Unreached = ({ messages, id }: { messages: readonly Message[]; id: string }) =>
   messages.length === 0 ? null : (
     <section class="card" aria-labelledby="unreached">
-      <h2 id="unreached">Not reached in Slack</h2>
+      <h2 id="unreached">Who was not reached</h2>
       <ul class="rows">
-        {messages.map(({ recipient, recipient_email: email, last_error: error }) => (
-          <li class="row split">
-            <Words text={email ?? recipient} most={254} />
-            <code>{error ?? 'failed'}</code>
+        {messages.map(({ recipient, recipient_email: email, channel, last_error: error }) => (
+          <li class="row">
+            <Words text={email ?? recipient} most={254} /> {channel === 'mail' ? 'by mail' : 'in Slack'}
+            <p class="quiet small">
+              <Cause error={error ?? 'failed'} />
+            </p>
           </li>
         ))}
       </ul>
+      <p>
+        <a href={addressOf(notificationsPath, { approval_id: id })}>Everybody who was told</a>
+      </p>
     </section>
   )
 

@@ -108,7 +108,7 @@ const states: Readonly<Record<Message['state'], readonly [Tone, string]>> = {
 }
 const stateOptions = Object.entries(states).map(([state, [, word]]) => [state, word] as const)
 
-/** Of webhooks, by id: an organization has at most 20. */
+/** The hosts of webhooks, by id: an organization has at most 20. */
 async function hostsOf(visit: PersonsVisit): Promise<ReadonlyMap<string, string>> {
   const params = { id: organizationId(visit) }
   const listed = await visit.api.call('GET /organizations/{id}/webhooks', { params, query: { limit: '50' } })
