@@ -20,7 +20,7 @@ import {
 } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { absenceOf, Away, type Absence } from '../parts/absence.tsx'
-import { empty, labelled, onceOf, Refused, Select, type Filled } from '../parts/form.tsx'
+import { empty, labelled, Refused, Select, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { distance, Time, zoneWords } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'

@@ -259,16 +259,7 @@ function Deliveries(props: {
           <Table
             label="Messages"
             head={['Event', 'State', 'Attempts', 'When', ...(mayAct ? [actions] : [])]}
-            rows={deliveries.map((delivery) => [
-              <>
-                {eventWords(delivery.event_type)}
-                <WhatFailed delivery={delivery} />
-              </>,
-              <DeliveryState delivery={delivery} />,
-              <Attempts delivery={delivery} now={visit.now} />,
-              <Time at={delivery.created_at} now={visit.now} />,
-              ...(mayAct ? [<Redeliver delivery={delivery} path={path} token={visit.token} />] : []),
-            ])}
+            rows={deliveries.map((delivery) => deliveryRow(delivery, mayAct ? path : null, visit))}
           />
         )}
       </Live>
@@ -282,6 +273,18 @@ function Deliveries(props: {
     </section>
   )
 }
+
+/** `path`: the page whose form sends it again; null for people who may not. */
+const deliveryRow = (delivery: Delivery, path: string | null, { now, token }: PersonsVisit) => [
+  <>
+    {eventWords(delivery.event_type)}
+    <WhatFailed delivery={delivery} />
+  </>,
+  <DeliveryState delivery={delivery} />,
+  <Attempts delivery={delivery} now={now} />,
+  <Time at={delivery.created_at} now={now} />,
+  ...(path === null ? [] : [<Redeliver delivery={delivery} path={path} token={token} />]),
+]
 
 function Attempts({ delivery, now }: { delivery: Delivery; now: Date }) {
   const { attempts, next_attempt_at: next, last_status: status } = delivery

@@ -82,7 +82,14 @@ const rowOf = (webhook: Webhook, now: Date) => [
     <Words text={webhook.host} most={253} />
   </a>,
   heardWords(webhook.events),
-  <WebhookState webhook={webhook} />,
+  <>
+    <WebhookState webhook={webhook} />
+    {!webhook.active || webhook.failing_since === null ? null : (
+      <p class="quiet small">
+        for <Time at={webhook.failing_since} now={now} isLength />
+      </p>
+    )}
+  </>,
   webhook.last_delivery === null ? (
     <span class="quiet">none yet</span>
   ) : (
