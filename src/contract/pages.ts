@@ -49,6 +49,7 @@ export const connectionPath = (id: string): string => `${connectionsPath}/${id}`
 export const connectPath = `${connectionsPath}/new`
 /** The organization's files, and what its runs remember. */
 export const dataPath = '/console/data'
+export const filePath = (id: string): string => `${dataPath}/files/${id}`
 export const memoryPath = (key: string): string => `${dataPath}/memory/${encodeURIComponent(key)}`
 /** Who did what, for admins. */
 export const auditPath = '/console/audit'

@@ -46,6 +46,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   // A personal one of the owner; admins see those of everybody.
   '/console/connections/:id': [404, 404, 200, 200],
   '/console/data': [403, 200, 200, 200],
+  '/console/data/files/:id': [403, 200, 200, 200],
   '/console/data/memory/:key': [403, 200, 200, 200],
   '/console/freeze': [200, 200, 200, 200],
   '/console/groups': [403, 403, 200, 200],
@@ -162,7 +163,16 @@ beforeAll(async () => {
     `/organizations/${server.identities.organization_id}/webhooks`,
     { url: `https://${'h'.repeat(60)}.example.com/${'p'.repeat(200)}`, events: ['run.failed'] },
   )
+  const form = new FormData()
+  form.set('file', new Blob(['a text'], { type: 'text/plain' }), 'notes.txt')
+  const uploaded = await fetch(`${server.base}/api/v1/files?${own}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${users.member.api_key}` },
+    body: form,
+  })
+  const { id: files } = (await uploaded.json()) as { id: string }
   const ids: Readonly<Record<string, string>> = {
+    files,
     approvals: approval,
     runs: run,
     sessions: session,

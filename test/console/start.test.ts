@@ -186,6 +186,11 @@ describe('a workflow that reads files', () => {
       uploaded_files: [{ name: 'invoice.txt', text: 'seals: 10' }],
     })
     expect((await filesOf()).map(({ id }: { id: string }) => id).toSorted()).toEqual(ids.toSorted())
+    const took = (await home.call('member', 'GET', `/files/${uploaded}/runs`)).body
+    expect(took).toMatchObject({ runs: [{ id: run, status: 'queued' }], is_all: true })
+    expect(await home.main(`/console/data/files/${uploaded}`, 'member')).toContain(
+      `href="/console/runs/${run}"`,
+    )
   })
 
   test('a second tap keeps one file and starts one run', async () => {

@@ -1,5 +1,13 @@
 import { z } from 'zod'
-import { addFile, deleteFile, listFiles, readFile, type SentFile } from '../../governance/files/files.ts'
+import {
+  addFile,
+  deleteFile,
+  listFiles,
+  readFile,
+  runsOfFile,
+  type SentFile,
+} from '../../governance/files/files.ts'
+import { runStatuses } from '../../contract/status.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
 import { created, done, ok, tagged } from '../route.ts'
@@ -35,6 +43,18 @@ const file = named('File', {
   created_by: id,
   created_by_email: z.string(),
   last_used_at: time.nullable().describe('When a run last took it.'),
+})
+
+const runsOfOne = named('FileRuns', {
+  runs: z.array(
+    z.strictObject({
+      id,
+      workflow_name: z.string().nullable(),
+      status: z.enum(runStatuses),
+      created_at: time,
+    }),
+  ),
+  is_all: z.boolean(),
 })
 
 export const fileRoutes = [
@@ -80,6 +100,16 @@ export const fileRoutes = [
     responses: { 200: file },
     handle: async ({ context, caller, params }) =>
       ok(await readFile(context.db, caller.organizationId, params.id)),
+  }),
+  route({
+    key: 'GET /files/{id}/runs',
+    needs: { scope: 'runs:read', role: 'member', subject: 'file' },
+    summary: 'The newest runs that took an uploaded file',
+    description:
+      'At most 20, newest first. `is_all` is false if there are more, or if more than 2,000 runs were started between the upload and its last use: older ones are not searched.',
+    responses: { 200: runsOfOne },
+    handle: async ({ context, caller, params }) =>
+      ok(await runsOfFile(context.db, caller.organizationId, params.id)),
   }),
   route({
     key: 'DELETE /files/{id}',

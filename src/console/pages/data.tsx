@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { dataPath, memoryPath } from '../../contract/pages.ts'
+import { dataPath, filePath, memoryPath } from '../../contract/pages.ts'
 import type { Json } from '../../policy/types.ts'
 import {
   changedSince,
@@ -97,7 +97,7 @@ const results = {
 }
 
 /** "12 bytes", "3.4 kB". */
-function sizeWords(bytes: number): string {
+export function sizeWords(bytes: number): string {
   if (bytes < 1_000) return `${bytes} bytes`
   const units = ['kB', 'MB', 'GB']
   const place = Math.min(Math.floor(Math.log10(bytes) / 3), units.length)
@@ -123,7 +123,10 @@ const Files = ({ files, visit }: { files: readonly FileView[]; visit: PersonsVis
 
 const fileRow = (file: FileView, { token, now }: PersonsVisit) => [
   <>
-    <Words text={file.name} most={200} /> <span class="quiet small">{sizeWords(file.size)}</span>
+    <a href={filePath(file.id)}>
+      <Words text={file.name} most={200} />
+    </a>{' '}
+    <span class="quiet small">{sizeWords(file.size)}</span>
   </>,
   <Labels labels={file.labels} />,
   <>

@@ -6,6 +6,7 @@ import {
   connectPath,
   dataPath,
   editWorkflowPath,
+  filePath,
   freezePath,
   healthPath,
   homePath,
@@ -43,6 +44,7 @@ import {
   connectService,
 } from './connections.tsx'
 import { changeData, changeMemory, dataPage, memoryPage } from './data.tsx'
+import { changeFile, filePage } from './file.tsx'
 import { auditPage, verifyAudit } from './audit.tsx'
 import { changeFreeze, freezePage } from './freeze.tsx'
 import { homePage } from './home.tsx'
@@ -137,6 +139,11 @@ export const pages: readonly PageRoute[] = [
     takesFile: true,
     get: (visit) => dataPage(visit),
     post: (visit, form) => changeData(visit, form),
+  },
+  {
+    path: filePath(':id'),
+    get: (visit) => filePage(visit),
+    post: (visit, form) => changeFile(visit, form),
   },
   {
     path: `${dataPath}/memory/:key`,

@@ -1,6 +1,8 @@
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
+import type { RunStatus } from '../../contract/status.ts'
+import { filesInput } from '../../policy/templates.ts'
 import { freeBytes } from '../../shared/free-bytes.ts'
 import { DocumentRefused, mediaTypeOf, type ParsedDocument } from '../../shared/documents/document.ts'
 import { parseDocument } from '../../shared/documents/parse.ts'
@@ -124,6 +126,47 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
     .executeTakeFirst()
   if (row === undefined) throw notFound('file', id)
   return fileView(row)
+}
+
+export interface RunOfFile {
+  readonly id: string
+  readonly workflow_name: string | null
+  readonly status: RunStatus
+  readonly created_at: string
+}
+
+/** No index finds the runs of a file, so only so many are looked at, back from its last use. */
+const mostSearched = 2_000
+const mostRuns = 20
+
+/** Newest first. `is_all`: there is no other one. Throws `not_found`. */
+export async function runsOfFile(
+  db: Db,
+  organizationId: string,
+  id: string,
+): Promise<{ readonly runs: readonly RunOfFile[]; readonly is_all: boolean }> {
+  const { created_at: from, last_used_at: until } = await readFile(db, organizationId, id)
+  if (until === null) return { runs: [], is_all: true }
+  const { rows } = await sql<Omit<RunOfFile, 'created_at'> & { created_at: Date; searched: number }>`
+    with searched as materialized (
+      select id, workflow_id, status, created_at,
+        position(${id} in (input_labels -> ${filesInput}::text)::text) > 0 as takes_it
+      from runs
+      where organization_id = ${organizationId} and poll_of is null
+        and created_at >= ${from}::timestamptz - interval '1 second'
+        and created_at <= ${until}::timestamptz + interval '1 second'
+      order by created_at desc limit ${mostSearched})
+    select s.id, w.name as workflow_name, s.status, s.created_at,
+      (select count(*)::int from searched) as searched
+    from searched s left join workflows w on w.id = s.workflow_id
+    where s.takes_it order by s.created_at desc limit ${mostRuns + 1}`.execute(db)
+  const searched = rows[0]?.searched ?? 0
+  return {
+    runs: rows
+      .slice(0, mostRuns)
+      .map(({ searched: _, created_at: at, ...run }) => ({ ...run, created_at: at.toISOString() })),
+    is_all: rows.length > 0 && rows.length <= mostRuns && searched < mostSearched,
+  }
 }
 
 /** Runs that were started with the file keep what they have read. Throws `not_found`. */

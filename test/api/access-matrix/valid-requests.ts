@@ -427,6 +427,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /files': sends(201, () => formOf('notes.txt', 'hello')),
   'GET /files': of(200),
   'GET /files/{id}': about(200, (world) => world.file()),
+  'GET /files/{id}/runs': about(200, (world) => world.file()),
   'DELETE /files/{id}': about(204, (world) => world.file()),
 
   'GET /memory': of(200),

@@ -296,6 +296,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'POST /files': 'sent',
   'GET /files': 'nothing',
   'GET /files/{id}': 'nothing',
+  'GET /files/{id}/runs': 'nothing',
   'DELETE /files/{id}': 'nothing',
   'GET /memory': 'nothing',
   'GET /memory/{key}': () =>
