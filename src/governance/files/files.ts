@@ -162,9 +162,12 @@ export async function runsOfFile(
     where s.takes_it order by s.created_at desc limit ${mostRuns + 1}`.execute(db)
   const searched = rows[0]?.searched ?? 0
   return {
-    runs: rows
-      .slice(0, mostRuns)
-      .map(({ searched: _, created_at: at, ...run }) => ({ ...run, created_at: at.toISOString() })),
+    runs: rows.slice(0, mostRuns).map((row) => ({
+      id: row.id,
+      workflow_name: row.workflow_name,
+      status: row.status,
+      created_at: row.created_at.toISOString(),
+    })),
     is_all: rows.length > 0 && rows.length <= mostRuns && searched < mostSearched,
   }
 }
