@@ -92,6 +92,12 @@ async function shownPages({ as, organization }: World): Promise<readonly (readon
     ['settings', '/settings'],
     ['freeze', '/freeze'],
     ['audit', '/audit'],
+    ['templates', '/templates'],
+    ['notifications', '/notifications'],
+    ['webhooks', '/webhooks'],
+    ['reports', '/reports'],
+    ['organizations', '/organizations'],
+    ['health', '/health'],
     ['search', '/search?q=report'],
   ]
 }
