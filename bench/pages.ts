@@ -74,7 +74,7 @@ async function longUsed({ organizationId, users, send, databaseUrl }: Stack): Pr
       'data',
       'templates',
     ],
-    ...['approvals?status=decided', 'approvals?search=mail', 'search?q=report', 'audit?search=rule_7'],
+    ...['approvals?state=decided', 'approvals?search=mail', 'search?q=report', 'audit?search=rule_7'],
     ...['people', 'groups', 'keys', 'settings', 'freeze', 'audit', 'audit?event_type=rule.created'],
     ...['notifications', 'notifications?state=failed', 'notifications?recipient=7%40acme.example'],
     ...['reports?time=7d', 'reports', 'webhooks', 'organizations', 'health'],
