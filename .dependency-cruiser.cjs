@@ -231,6 +231,7 @@ module.exports = {
         'lru-cache',
         'uqr',
         'diff',
+        'marked',
         '@codemirror',
         '@lezer',
       ),

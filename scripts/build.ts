@@ -4,12 +4,13 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger } from '@temporalio/worker'
 import { adapters } from '../src/api/adapters.ts'
+import { documentFiles } from '../src/api/console/documents.ts'
 import { builtScript, bundleScript, scripts } from '../src/api/console/assets.ts'
 import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
  * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER). Adds the console's assets, the
- * adapters and the bundled workflow code. Replaces the folder only when every part has succeeded. Start the result with
+ * documents, the adapters and the bundled workflow code. Replaces the folder only when every part has succeeded. Start the result with
  * `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 
@@ -25,6 +26,7 @@ try {
   })
   cpSync(join(root, 'src', 'console', 'style'), join(making, 'console', 'style'), { recursive: true })
   for (const name of scripts) writeFileSync(join(making, 'console', builtScript(name)), bundleScript(name))
+  for (const file of documentFiles()) cpSync(join(root, 'docs', file), join(making, 'docs', file))
   mkdirSync(join(making, 'adapters'))
   for (const { name, bytes } of adapters().values()) writeFileSync(join(making, 'adapters', name), bytes)
   const code = await bundleWorkflows(join(making, 'workflows'), 'js', new DefaultLogger('WARN'))

@@ -3,6 +3,7 @@ import {
   auditPath,
   connectionsPath,
   dataPath,
+  docsPath,
   freezePath,
   groupsPath,
   homePath,
@@ -25,6 +26,7 @@ import {
 } from '../contract/pages.ts'
 import { seatWords, type ShownSeat } from '../policy/seats.ts'
 import type { Role } from '../policy/types.ts'
+import type { Documents } from './documents.ts'
 import type { Layouts } from './graph.ts'
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteKey } from '../api/routes/index.ts'
 
@@ -104,6 +106,7 @@ const places: readonly Place[] = [
   [providerPath, 'Company sign-in', 'owner', 'Organization'],
   [organizationsPath, 'Your organizations', 'viewer', 'Organization'],
   [healthPath, 'Health', 'viewer', 'Organization'],
+  [docsPath, 'Documents', 'viewer', 'Organization'],
 ]
 
 /** A person without an organization gets the lists of a member. A viewer in a group, and a deputy, decide approvals too. */
@@ -294,6 +297,7 @@ export interface PersonsVisit extends Visit {
   /** The form has brought a file: `POST /files` keeps it, with the `labels` of its body. */
   readonly hasFile: boolean
   readonly layouts: Layouts
+  readonly documents: Documents
 }
 
 export interface Page {

@@ -55,6 +55,11 @@ export const memoryPath = (key: string): string => `${dataPath}/memory/${encodeU
 export const auditPath = '/console/audit'
 /** What holds in the organization, and its limits. */
 export const settingsPath = '/console/settings'
+/** The guides, and the reference of the API by its areas. */
+export const docsPath = '/console/docs'
+/** `name`: the document's path below docs. */
+export const documentPath = (name: string): string => `${docsPath}/${name}`
+export const apiAreaPath = (area: string): string => `${docsPath}/api/${area}`
 /** Whether every call is denied. Owners stop everything here, and let it go on. */
 export const freezePath = '/console/freeze'
 /** The provider with which people sign in, for owners. */

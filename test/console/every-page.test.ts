@@ -48,6 +48,10 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/data': [403, 200, 200, 200],
   '/console/data/files/:id': [403, 200, 200, 200],
   '/console/data/memory/:key': [403, 200, 200, 200],
+  '/console/docs': [200, 200, 200, 200],
+  '/console/docs/:document': [200, 200, 200, 200],
+  '/console/docs/reference/:document': [200, 200, 200, 200],
+  '/console/docs/api/:area': [200, 200, 200, 200],
   '/console/freeze': [200, 200, 200, 200],
   '/console/groups': [403, 403, 200, 200],
   '/console/groups/:id': [403, 403, 200, 200],
@@ -189,6 +193,9 @@ beforeAll(async () => {
     found.set(
       path,
       named
+        .replace('reference/:document', 'reference/approvals')
+        .replace(':document', 'rules')
+        .replace(':area', 'approvals')
         .replace(':step', 's')
         .replace(':key', memoryKey)
         .replace(':name', 'github_create_issue')
@@ -222,6 +229,8 @@ beforeAll(async () => {
     `/console/runs/${lost}`,
     `/console/runs/${lost}/steps/s/happened?item_index=0`,
     `/console/workflows/${reader.body.id}/run`,
+    '/console/docs?search=approval',
+    '/console/docs/tools',
     '/console/search?q=report',
     '/console/search?q=nothing-has-this',
     '/console/rules?search=nothing-has-this',

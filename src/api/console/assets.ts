@@ -24,6 +24,7 @@ const styles = [
   'plot',
   'account',
   'workflows',
+  'documents',
 ] as const
 
 /** `page` is of every page, and `editor` of those alone that name it. */

@@ -1,4 +1,5 @@
 import express, { type Request, type Response, type Router } from 'express'
+import type { Documents } from '../../console/documents.ts'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
 import { keptPage, problemPage } from '../../console/pages/plain.tsx'
@@ -8,6 +9,7 @@ import { publicBase } from '../../shared/config.ts'
 import { countRequest, goneSignal } from '../dispatch.ts'
 import type { Mounted } from '../route.ts'
 import { consoleAssets, type Assets } from './assets.ts'
+import { createDocuments } from './documents.ts'
 import {
   asPage,
   consoleHeaders,
@@ -38,8 +40,9 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   router.use('/console', consoleHeaders)
   const open = openPages(router, { context, services, assets })
   for (const add of [signInPages, providerPages, accountPages, secondFactorPages, invitationPages]) add(open)
-  const layouts = createLayouts()
-  for (const page of [...pages, ...files]) mount(router, page, { context, services, assets, layouts })
+  const [layouts, documents] = [createLayouts(), createDocuments()]
+  for (const page of [...pages, ...files])
+    mount(router, page, { context, services, assets, layouts, documents })
   router.get('/console/*splat', (request, response) => {
     const missing = { status: 404, code: 'not_found', message: '' }
     show({ request, response, assets }, problemPage(missing, request.originalUrl), null)
@@ -58,6 +61,7 @@ interface Parts {
   readonly services: Mounted
   readonly assets: Assets
   readonly layouts: Layouts
+  readonly documents: Documents
 }
 
 function mount(router: Router, page: PageRoute, parts: Parts): void {
@@ -111,7 +115,7 @@ async function answer(
   { request, response }: Asked,
   read: (signed: Signed) => Promise<SentForm | null>,
 ): Promise<void> {
-  const { context, services, assets, layouts } = parts
+  const { context, services, assets, layouts, documents } = parts
   const signed = await signedIn(context, services, request)
   if (signed === null) {
     if (page.keeps !== undefined && request.method === 'POST')
@@ -135,6 +139,7 @@ async function answer(
       now: new Date(),
       base: publicBase(context.config),
       layouts,
+      documents,
       api,
       person,
       token,

@@ -1,10 +1,13 @@
 import {
+  apiAreaPath,
   auditPath,
   cancelRunsPath,
   connectionPath,
   connectionsPath,
   connectPath,
   dataPath,
+  docsPath,
+  documentPath,
   editWorkflowPath,
   filePath,
   freezePath,
@@ -47,6 +50,7 @@ import { changeData, changeMemory, dataPage, memoryPage } from './data.tsx'
 import { changeFile, filePage } from './file.tsx'
 import { auditPage, verifyAudit } from './audit.tsx'
 import { changeFreeze, freezePage } from './freeze.tsx'
+import { apiAreaPage, docsPage, documentPage } from './documents.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
@@ -150,6 +154,10 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => memoryPage(visit),
     post: (visit, form) => changeMemory(visit, form),
   },
+  { path: docsPath, get: (visit) => docsPage(visit) },
+  { path: documentPath(':document'), get: (visit) => documentPage(visit) },
+  { path: documentPath('reference/:document'), get: (visit) => documentPage(visit, 'reference/') },
+  { path: apiAreaPath(':area'), get: (visit) => apiAreaPage(visit) },
   {
     path: freezePath,
     get: (visit) => freezePage(visit),

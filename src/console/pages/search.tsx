@@ -4,6 +4,7 @@ import { idPrefixes, type IdKind } from '../../contract/ids.ts'
 import {
   auditPath,
   connectionPath,
+  docsPath,
   groupsPath,
   inboxPath,
   peoplePath,
@@ -19,6 +20,7 @@ import { Asks, ApprovalState, RunState } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { capital, whoOf, Words } from '../parts/words.tsx'
 import { isAtLeast, organizationId, placesOf, type PersonsVisit, type Result, type Shown } from '../visit.ts'
+import { foundIn } from './documents.tsx'
 import { eventWords } from './audit.tsx'
 import { runsPath } from './runs.tsx'
 import { sessionsPath } from './sessions.tsx'
@@ -81,7 +83,7 @@ const listed = (visit: PersonsVisit): string =>
     ...(isAtLeast(visit, 'member') ? [', approvals, rules'] : []),
     ...(isAtLeast(visit, 'owner') ? [', people'] : []),
     ...(isAtLeast(visit, 'admin') ? [', events of the audit log'] : []),
-    ' and pages',
+    ', documents and pages',
   ].join('')
 
 /** The page of an object, by the kind of its id. */
@@ -133,6 +135,7 @@ async function partsOf(visit: PersonsVisit, sought: string): Promise<readonly Pa
     pages(visit, sought),
     ...read.filter((part) => part !== null),
     ...(isAtLeast(visit, 'admin') ? [events(sought)] : []),
+    documents(visit, sought),
   ]
 }
 
@@ -235,6 +238,16 @@ function pages(visit: PersonsVisit, sought: string): Part {
     .filter(([, name]) => has(name, sought))
     .map(([path, name, , area]) => ({ path, name, about: area }))
   return { title: 'Pages', rows: rows.slice(0, shown), all: null }
+}
+
+function documents(visit: PersonsVisit, sought: string): Part {
+  const found = foundIn(visit, sought)
+  const rows = found.slice(0, shown).map(({ path, title, within }) => ({ path, name: title, about: within }))
+  return {
+    title: 'Documents',
+    rows,
+    all: found.length > shown ? addressOf(docsPath, { search: sought }) : null,
+  }
 }
 
 /** Kinds of entries, and all entries that have the text. */
