@@ -35,6 +35,9 @@ export const templatePath = (id: string): string => `${templatesPath}/${id}`
 export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */
 export const rulesPath = '/console/rules'
+/** Rules that label what tools read stand in the list of rules too. */
+export const labelRulePath = (id: string): string => `${rulesPath}/labels/${id}`
+export const newLabelRulePath = labelRulePath('new')
 /** What the rules would decide about a call. */
 export const tryPath = '/console/rules/try'
 export const peoplePath = '/console/people'

@@ -70,6 +70,8 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/rules/new': [403, 403, 200, 200],
   '/console/rules/try': [403, 200, 200, 200],
   '/console/rules/:id': [403, 200, 200, 200],
+  '/console/rules/labels/new': [403, 403, 200, 200],
+  '/console/rules/labels/:id': [403, 200, 200, 200],
   '/console/runs': [200, 200, 200, 200],
   '/console/runs/cancel': [403, 200, 200, 200],
   '/console/runs/:id': [200, 200, 200, 200],
@@ -146,6 +148,12 @@ beforeAll(async () => {
     'GET',
     `/organizations/${server.identities.organization_id}/rules`,
   )
+  const labelRule = await server.call(
+    users.owner.api_key,
+    'POST',
+    `/organizations/${server.identities.organization_id}/label-rules`,
+    { name: 'n'.repeat(200), tools: ['file_read'], add_labels: ['confidential'] },
+  )
   const memoryKey = encodeURIComponent('last run / of "all" <b>')
   const value = { value: { seen: ['a', 'b'] }, labels: ['pii'] }
   await server.call(users.member.api_key, 'PUT', `/memory/${memoryKey}?${own}`, value)
@@ -185,6 +193,7 @@ beforeAll(async () => {
     groups: group.body.id,
     rules: rules.body.data[0].id,
     webhooks: webhook.body.id,
+    labels: labelRule.body.id,
     workflows: trigger.body.workflow_id,
     templates: trigger.body.workflow_id,
   }
@@ -233,6 +242,8 @@ beforeAll(async () => {
     '/console/docs/tools',
     '/console/search?q=report',
     '/console/search?q=nothing-has-this',
+    '/console/approvals?state=decided',
+    '/console/approvals?search=nothing-has-this',
     '/console/rules?search=nothing-has-this',
     '/console/workflows?search=notes',
     '/console/workflows?search=nothing-has-this',

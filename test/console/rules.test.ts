@@ -336,3 +336,114 @@ test('while approvals are off, the page says so, and an owner turns them on', as
   await home.post(path, { token, action: 'approvals-on' }, {}, await home.cookieOf('owner'))
   expect(await home.main(path, 'owner')).not.toContain('Approvals are off')
 })
+
+describe.each([true, false])('the list, with JavaScript: %s', (javaScriptEnabled) => {
+  const waits = `list ${javaScriptEnabled}`
+  inBrowser('an admin switches a rule off, into shadow and on, and deletes it right there', async () => {
+    await home.call('admin', 'POST', rules(), { name: waits, verdict: 'deny', tools: ['mcp__never__x'] })
+    const { page } = await signedInAt(home.server, 'approver', path, { ...phone, javaScriptEnabled })
+    const row = page.locator('tr', { hasText: waits })
+    for (const [button, status] of [
+      ['Only record (shadow)', 'shadow'],
+      ['Switch it off', 'inactive'],
+      ['Make it active', 'active'],
+    ] as const) {
+      await row.getByText('Change…').click()
+      await row.getByRole('button', { name: button }).click()
+      await page.getByRole('status').getByText('The rule is').waitFor()
+      expect(await named(waits)).toMatchObject({ status, verdict: 'deny', tools: ['mcp__never__x'] })
+    }
+    await row.getByText('Change…').click()
+    await row.getByRole('button', { name: 'Delete it' }).click()
+    await page.getByText('The rule is deleted.').waitFor()
+    expect(await named(waits)).toBeUndefined()
+    expect(await row.count()).toBe(0)
+  })
+
+  inBrowser('an admin makes a rule that labels, changes it as text, and deletes it', async () => {
+    const name = `salaries ${javaScriptEnabled}`
+    const { page } = await signedInAt(home.server, 'approver', path, { ...phone, javaScriptEnabled })
+    await page.getByRole('link', { name: 'Make a rule that labels' }).click()
+    await page.getByLabel('Name', { exact: true }).fill(name)
+    await page.getByLabel('Tools').fill('file_raed')
+    await page.locator('#add_labels').getByLabel('confidential').check()
+    await page.locator('#other_add_labels').fill('pay')
+    await page.getByLabel('Parameter, condition 1').fill('path')
+    await page.getByLabel('Comparison, condition 1').selectOption({ label: 'begins with' })
+    await page.getByLabel('Values, condition 1').fill('salaries/')
+    await page.getByRole('button', { name: 'Make the rule' }).click()
+    await page.getByRole('alert').getByRole('link', { name: 'Tools' }).waitFor()
+    expect(await page.locator('#add_labels').getByLabel('confidential').isChecked()).toBe(true)
+    await page.getByLabel('Tools').fill('file_read')
+    await page.getByRole('button', { name: 'Make the rule' }).click()
+    await page.getByText('The rule is saved.').waitFor()
+    const found = async () => {
+      const { body } = await home.call('admin', 'GET', `${organization()}/label-rules?search=salaries`)
+      return body.data.find((each: { name: string }) => each.name === name)
+    }
+    expect(await found()).toMatchObject({
+      add_labels: ['confidential', 'pay'],
+      tools: ['file_read'],
+      params: [{ param: 'path', operator: 'startswith', value: 'salaries/' }],
+    })
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await page.getByText('The rule as text (YAML)').click()
+    const text = await page.getByLabel('Text', { exact: true }).inputValue()
+    await page.getByLabel('Text', { exact: true }).fill(`${text}\nnonsense: 1\n`)
+    await page.getByRole('button', { name: 'Save the text' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByLabel('Text', { exact: true }).inputValue()).toContain('nonsense: 1')
+    await page.getByLabel('Text', { exact: true }).fill(text.replace('pay', 'wages'))
+    await page.getByRole('button', { name: 'Save the text' }).click()
+    await page.getByText('The text is saved.').waitFor()
+    expect(await found()).toMatchObject({ add_labels: ['confidential', 'wages'] })
+    await page.getByText('Delete the rule …').click()
+    await page.getByRole('button', { name: 'Delete the rule', exact: true }).click()
+    await page.getByRole('heading', { name: 'A deleted rule' }).waitFor()
+    expect(await found()).toBeUndefined()
+    await page
+      .getByRole('button', { name: /Restore/ })
+      .first()
+      .click()
+    await page.getByText('The earlier version is back.').waitFor()
+    await home.call('admin', 'DELETE', `${organization()}/label-rules/${(await found()).id}`)
+  })
+
+  inBrowser('a rule is changed as text, and neither text nor form loses what was typed', async () => {
+    const name = `text ${javaScriptEnabled}`
+    const { body } = await home.call('admin', 'POST', rules(), {
+      name,
+      verdict: 'deny',
+      tools: ['mcp__never__x'],
+    })
+    const { page } = await signedInAt(home.server, 'approver', `${path}/${body.id}`, { javaScriptEnabled })
+    await page.getByText('The rule as text (YAML)').click()
+    const text = page.getByLabel('Text', { exact: true })
+    const given = await text.inputValue()
+    await page.getByLabel('What it is for').fill('typed into the form')
+    await page.getByLabel('Name', { exact: true }).fill('')
+    await text.fill('- 1')
+    await page.getByRole('button', { name: 'Save the text' }).click()
+    await page.getByRole('alert').getByText('the text is no rule').waitFor()
+    expect(await page.getByLabel('What it is for').inputValue()).toBe('typed into the form')
+    expect(await text.inputValue()).toBe('- 1')
+    await text.fill(given.replace('deny', 'allow'))
+    await page.getByRole('button', { name: 'Save the text' }).click()
+    await page.getByText('The text is saved.').waitFor()
+    expect(await named(name)).toMatchObject({ verdict: 'allow', tools: ['mcp__never__x'] })
+    await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
+  })
+})
+
+inBrowser('the list counts what each rule held and denied', async () => {
+  const { body } = await home.call('admin', 'POST', rules(), {
+    name: 'counted',
+    verdict: 'deny',
+    tools: ['mcp__counted__x'],
+  })
+  await heldCall(home.server, { command: 'x' }, 'mcp__counted__x').catch(() => null)
+  const { page } = await signedInAt(home.server, 'approver', `${path}?search=count`, phone)
+  const row = page.locator('tr', { hasText: 'counted' })
+  await row.getByText('1 denied').waitFor()
+  await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
+})

@@ -22,6 +22,7 @@ import {
   listOf,
   time,
   listQuery,
+  listQueryOfPath,
   managedBy,
   named,
   anyJson,
@@ -38,7 +39,7 @@ import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
 import { listOwned, pageOfList } from '../../governance/page.ts'
 import { conditionForms, conditionInput } from '../../policy/rule.ts'
 import { labelSlug } from '../../policy/text.ts'
-import { instant } from '../query.ts'
+import { filter, instant } from '../query.ts'
 import { objects } from '../objects.ts'
 import { tryRules } from '../../governance/rules/rule-trial.ts'
 import type { JsonObject } from '../../policy/types.ts'
@@ -47,6 +48,7 @@ import { mostDecisions } from '../../governance/backtests/backtest.ts'
 import { unreplayed } from '../../governance/backtests/backtest.ts'
 import { analyzeSavedRules, mostFindings } from '../../governance/rules/analysis.ts'
 import { findingKinds } from '../../policy/rule-analysis.ts'
+import { countByRule, countedDays, mostCounted } from '../../governance/rules/counts.ts'
 import { diffRules, mostChanges } from '../../governance/rules/diff.ts'
 
 for (const [name, form] of conditionForms) called(name, form)
@@ -345,6 +347,13 @@ const backtest = named('RuleBacktest', {
   oldest: time.nullable().describe('when the oldest examined call was decided'),
 })
 
+const counted = z.int().min(0).max(mostCounted)
+const ruleCounts = named('RuleCounts', {
+  id,
+  held: counted.describe('approvals that it required'),
+  denied: counted.describe('calls that it denied'),
+})
+
 const finding = z.strictObject({
   kind: z.enum(findingKinds),
   rules: z
@@ -491,6 +500,18 @@ export const ruleQuestionRoutes = [
           signal,
         }),
       )
+    },
+  }),
+  route({
+    key: 'GET /organizations/{id}/rules/counts',
+    needs: { scope: 'rules:read', role: 'member', subject: 'organization' },
+    summary: `What each rule held and denied in the last ${countedDays} days`,
+    description: `For the rules of a page of their list, which takes the same \`limit\`, \`cursor\` and \`search\`. ${mostCounted} stands for that many or more.`,
+    query: listQueryOfPath.extend({ search: filter.optional() }),
+    responses: { 200: listOf(ruleCounts) },
+    async handle({ context, caller, query }) {
+      const { limit, cursor = null, search } = query
+      return ok(await countByRule(context, caller.organizationId, { limit, cursor }, search))
     },
   }),
   route({

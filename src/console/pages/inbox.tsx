@@ -95,7 +95,7 @@ function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
 /** null if the filter `kind` selects approvals, and on later pages, because only the first one shows these calls. */
 async function unknownOf(
   visit: PersonsVisit,
-  { kind, cursor, unknown, state: _, ...filters }: Chosen,
+  { kind, cursor, unknown, ...filters }: Chosen,
 ): Promise<Listed | null> {
   if (cursor !== undefined || (kind !== undefined && kind !== 'resolution')) return null
   return visit.api.call('GET /approvals', {

@@ -13,6 +13,8 @@ import {
   freezePath,
   healthPath,
   homePath,
+  labelRulePath,
+  newLabelRulePath,
   newWorkflowPath,
   notificationsPath,
   organizationsPath,
@@ -62,6 +64,7 @@ import { parametersFile } from './parameters.ts'
 import { changePeople, peoplePage } from './people.tsx'
 import { changeProvider, providerPage } from './provider.tsx'
 import { changeRule, createRule, newRulePage, rulePage } from './rule.tsx'
+import { changeLabelRule, createLabelRule, labelRulePage, newLabelRulePage } from './label-rule.tsx'
 import { tryRules, tryRulesPage } from './rule-try.tsx'
 import { changeRules, rulesPage } from './rules.tsx'
 import { reportFile, reportsPage } from './reports.tsx'
@@ -216,6 +219,16 @@ export const pages: readonly PageRoute[] = [
     path: '/console/rules/new',
     get: (visit) => newRulePage(visit),
     post: (visit, form) => createRule(visit, form),
+  },
+  {
+    path: newLabelRulePath,
+    get: (visit) => newLabelRulePage(visit),
+    post: (visit, form) => createLabelRule(visit, form),
+  },
+  {
+    path: labelRulePath(':id'),
+    get: (visit) => labelRulePage(visit),
+    post: (visit, form) => changeLabelRule(visit, form),
   },
   {
     path: tryPath,

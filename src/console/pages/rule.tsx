@@ -1,4 +1,3 @@
-import type { AnswerOf } from '../../api/routes/index.ts'
 import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
@@ -6,7 +5,7 @@ import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { changedSince, Confirm, empty, labelled, onceOf, Refused, Seen, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
-import { actions, Pager, Table } from '../parts/list.tsx'
+import { Pager } from '../parts/list.tsx'
 import { RuleCheck, checkDraft, type Checked } from '../parts/rule-check.tsx'
 import { changedRule, changesOf, newRule } from '../parts/rule-fields.ts'
 import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
@@ -21,7 +20,8 @@ import {
   RuleStatus,
   RuleVerdict,
 } from '../parts/rule.tsx'
-import { Time } from '../parts/time.tsx'
+import { Versions } from '../parts/rule-versions.tsx'
+import { EditableText, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import {
@@ -40,9 +40,7 @@ import { mayChange } from './rules.tsx'
 
 /* `/console/rules/new` and `/console/rules/:id`: one rule, its form for admins, and its earlier versions. */
 
-type Version = AnswerOf<'GET /organizations/{id}/rules/{rule}/versions'>['data'][number]
-
-const notAdmin: Problem = {
+export const notAdmin: Problem = {
   status: 403,
   code: 'insufficient_role',
   message: 'only admins and owners of an organization make rules',
@@ -132,6 +130,7 @@ export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown
 const results: Readonly<Record<string, string>> = {
   create: 'The rule is saved.',
   save: 'The rule is saved.',
+  'save-text': 'The text is saved.',
   restore: 'The earlier version is back.',
   release: released,
 }
@@ -217,12 +216,13 @@ export async function rulePage(
           <section class="card" aria-labelledby="rule">
             <h2 id="rule">The rule</h2>
             <RuleFacts rule={saved} />
+            <RuleText text={textOf(visit, saved)} />
             {mayChange(visit) ? null : <p class="quiet">An admin or owner changes it.</p>}
           </section>
         )}
         <Versions
           visit={visit}
-          rule={rule}
+          path={`${rulesPath}/${rule}`}
           versions={data}
           isNewest={cursor === null}
           mayRestore={isChanged}
@@ -312,6 +312,7 @@ function Change(props: {
             </button>
             <CheckButton />
           </div>
+          <EditableText text={textOf(visit, rule)} filled={filled} />
         </PostForm>
       </section>
       <Confirm
@@ -325,64 +326,6 @@ function Change(props: {
     </>
   )
 }
-
-const changeWords = ({ change, restored_from: from }: Version): string =>
-  from === null
-    ? { created: 'made', updated: 'changed', deleted: 'deleted' }[change]
-    : `restored from version ${from}`
-
-function Versions(props: {
-  visit: PersonsVisit
-  rule: string
-  versions: readonly Version[]
-  /** Whether the first one holds now. */
-  isNewest: boolean
-  mayRestore: boolean
-}) {
-  const { visit, rule, versions, isNewest, mayRestore } = props
-  const path = `${rulesPath}/${rule}`
-  return (
-    <section class="stack" aria-labelledby="versions">
-      <h2 id="versions">Versions</h2>
-      <Table
-        label="Versions"
-        head={['Version', 'By', 'When', ...(mayRestore ? [actions] : [])]}
-        rows={versions.map((version, index) => [
-          <>
-            <a href={`${path}?version=${version.version}#version`}>{`Version ${version.version}`}</a>{' '}
-            <span class="quiet">{changeWords(version)}</span>
-          </>,
-          <>
-            <Words text={version.created_by_email} most={254} />
-            {version.approved_by_email === null ? null : (
-              <>
-                , approved by <Words text={version.approved_by_email} most={254} />
-              </>
-            )}
-          </>,
-          <Time at={version.created_at} now={visit.now} />,
-          ...(mayRestore
-            ? [
-                version.change === 'deleted' || (isNewest && index === 0) ? null : (
-                  <Restore visit={visit} path={path} version={version.version} />
-                ),
-              ]
-            : []),
-        ])}
-      />
-    </section>
-  )
-}
-
-const Restore = ({ visit, path, version }: { visit: PersonsVisit; path: string; version: number }) => (
-  <PostForm action={path} token={visit.token}>
-    <OnceField />
-    <input type="hidden" name="version" value={String(version)} />
-    <button name="action" value="restore">
-      Restore<span class="unseen">{` version ${version}`}</span>
-    </button>
-  </PostForm>
-)
 
 /** The version that the address asks for, in words. */
 async function versionOf({ api, query }: PersonsVisit, params: { id: string; rule: string }) {
@@ -415,7 +358,7 @@ export async function changeRule(visit: PersonsVisit, form: Form): Promise<Shown
     return rulePage(visit, { form, problem: checked.ok ? null : checked }, checked)
   }
   const done = await act(visit, form, action)
-  if (!done.ok) return rulePage(visit, { form: action === 'save' ? form : null, problem: done })
+  if (!done.ok) return rulePage(visit, { form: action.startsWith('save') ? form : null, problem: done })
   return { redirect: waitsFor(done.body) ?? `${rulesPath}/${visit.params['id'] ?? ''}?done=${action}` }
 }
 
@@ -431,15 +374,21 @@ async function act(visit: PersonsVisit, form: Form, action: string): Promise<Res
   const { api } = visit
   const params = { id: organizationId(visit), rule: visit.params['id'] ?? '' }
   switch (action) {
-    case 'save': {
+    case 'save':
+    case 'save-text': {
       const present = await api.call('GET /organizations/{id}/rules/{rule}', { params })
       if (!present.ok) return present
       const refused = changedSince(form, present.body.updated_at)
       if (refused !== null) return refused
-      return api.call('PATCH /organizations/{id}/rules/{rule}', {
-        params,
-        body: changesOf(form, present.body),
-      })
+      if (action === 'save')
+        return api.call('PATCH /organizations/{id}/rules/{rule}', {
+          params,
+          body: changesOf(form, present.body),
+        })
+      const read = ruleInText(visit, form)
+      return read.ok
+        ? api.call('PUT /organizations/{id}/rules/{rule}', { params, body: read.body as RuleBody })
+        : read
     }
     case 'delete':
       return api.call('DELETE /organizations/{id}/rules/{rule}', { params })

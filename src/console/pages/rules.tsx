@@ -1,9 +1,10 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { rulesPath, tryPath } from '../../contract/pages.ts'
+import { inboxPath, labelRulePath, newLabelRulePath, rulesPath, tryPath } from '../../contract/pages.ts'
 import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
-import { labelled, Refused } from '../parts/form.tsx'
+import { labelled, Refused, Told } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
-import { chosenOf, Empty, Pager, Search, Table } from '../parts/list.tsx'
+import { labelSentence } from '../parts/label-rule.tsx'
+import { actions, addressOf, chosenOf, Empty, Pager, Search, Table, type Chosen } from '../parts/list.tsx'
 import { SettingsFrom, type Managed } from '../parts/managed.tsx'
 import {
   approversOf,
@@ -14,8 +15,7 @@ import {
   RuleStatus,
   RuleVerdict,
 } from '../parts/rule.tsx'
-import { Time } from '../parts/time.tsx'
-import { nothingDone } from '../parts/waiting.tsx'
+import { actOnRule, RuleActs, ruleResults } from '../parts/rule-acts.tsx'
 import { capital, Message, OrganizationName, Words } from '../parts/words.tsx'
 import {
   isAtLeast,
@@ -37,12 +37,19 @@ export const mayChange = (visit: PersonsVisit): boolean => isAtLeast(visit, 'adm
 
 /** `GET /console/rules` */
 export async function rulesPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
-  const chosen = chosenOf(visit.query, ['search', 'cursor'])
+  const { labels: labelCursor, ...chosen } = chosenOf(visit.query, ['search', 'cursor', 'labels'])
   const params = { id: organizationId(visit) }
-  const [listed, settings, sizes, changes, templates, findings] = await Promise.all([
-    visit.api.call('GET /organizations/{id}/rules', {
+  const query = { limit: '50', ...chosen }
+  const [listed, counts, labelRules, settings, sizes, changes, templates, findings] = await Promise.all([
+    visit.api.call('GET /organizations/{id}/rules', { params, query }),
+    visit.api.call('GET /organizations/{id}/rules/counts', { params, query }),
+    visit.api.call('GET /organizations/{id}/label-rules', {
       params,
-      query: { limit: '50', ...chosen },
+      query: {
+        limit: '20',
+        ...(chosen.search === undefined ? {} : { search: chosen.search }),
+        ...(labelCursor === undefined ? {} : { cursor: labelCursor }),
+      },
     }),
     mayChange(visit) ? visit.api.call('GET /organizations/{id}/governance', { params }) : null,
     groupSizes(visit),
@@ -52,6 +59,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
   const { data, next_cursor: next } = listed.body
+  const countsOf = new Map(counts.ok ? counts.body.data.map((each) => [each.id, each]) : [])
   return {
     status: refused?.status ?? 200,
     title: 'Rules',
@@ -75,13 +83,16 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           </p>
         </header>
         <Refused filled={labelled({ form: null, problem: refused }, {})} />
+        <Told visit={visit} results={ruleResults} />
+        {data.length === 0 && chosen.search === undefined ? null : (
+          <Search path={rulesPath} label="Name" chosen={chosen} />
+        )}
         {settings?.ok === true && !settings.body.approvals_enabled ? (
           <ApprovalsOff visit={visit} managed={settings.body.managed_by} />
         ) : null}
-        <Search path={rulesPath} label="Name" chosen={chosen} />
         {data.length === 0 && chosen.search !== undefined ? (
           <Empty title="No rule has this in its name.">
-            Search for another part, or <a href={rulesPath}>show all rules</a>.
+            <a href={rulesPath}>Show all rules</a>
           </Empty>
         ) : data.length === 0 ? (
           <Empty title="There is no rule yet, so every call is allowed.">
@@ -96,16 +107,15 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
         ) : (
           <Table
             label="Rules"
-            head={['Name', 'Does', 'Matches a call if', 'Who approves', 'State', 'Changed']}
-            rows={data.map((rule) => rowOf(rule, visit, { sizes, changes: changes.get(rule.id) }))}
+            head={[
+              ...['Name', 'Does', 'Matches a call if', 'Who approves', 'State', 'Last 30 days'],
+              ...(mayChange(visit) ? [actions] : []),
+            ]}
+            rows={data.map((rule) =>
+              rowOf(rule, visit, { sizes, changes: changes.get(rule.id), counts: countsOf.get(rule.id) }),
+            )}
           />
         )}
-        <p class="links">
-          <a href={tryPath}>Try a call</a>
-          <a href={`${rulesPath}?findings=1#findings`}>Look for rules without effect</a>
-        </p>
-        {findings === null ? null : <Findings findings={findings} />}
-        {templates?.ok === true ? <Templates templates={templates.body.data} /> : null}
         <Pager
           path={rulesPath}
           chosen={chosen}
@@ -113,6 +123,20 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           next={next}
           words={{ first: 'Newest rules', next: 'Older rules' }}
         />
+        <p class="links">
+          <a href={tryPath}>Try a call</a>
+          <a href={`${rulesPath}?findings=1#findings`}>Look for rules without effect</a>
+        </p>
+        {findings === null ? null : <Findings findings={findings} />}
+        {templates?.ok === true ? <Templates templates={templates.body.data} /> : null}
+        {labelRules.ok ? (
+          <LabelRules
+            visit={visit}
+            listed={labelRules.body}
+            changes={changes}
+            chosen={{ ...chosen, labels: labelCursor }}
+          />
+        ) : null}
       </article>
     ),
   }
@@ -121,9 +145,33 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
 interface Marks {
   readonly sizes: Awaited<ReturnType<typeof groupSizes>>
   readonly changes: readonly ApprovalView[] | undefined
+  /** Absent if they could not be read. */
+  readonly counts: Counts | undefined
 }
 
-function rowOf(rule: RuleView, { now }: PersonsVisit, { sizes, changes }: Marks) {
+type Counts = AnswerOf<'GET /organizations/{id}/rules/counts'>['data'][number]
+
+/** The API counts so far. */
+const mostCounted = 1_000
+
+const several = (count: number): string =>
+  `${count.toLocaleString('en')}${count < mostCounted ? '' : ' or more'}`
+
+/** What it held leads to what became of it. */
+function Counted({ id, held, denied }: Counts) {
+  if (held + denied === 0) return <span class="quiet">nothing</span>
+  return (
+    <>
+      {held === 0 ? null : (
+        <a href={addressOf(inboxPath, { state: 'decided', rule_id: id })}>{`${several(held)} held`}</a>
+      )}
+      {held > 0 && denied > 0 ? ', ' : null}
+      {denied === 0 ? null : `${several(denied)} denied`}
+    </>
+  )
+}
+
+function rowOf(rule: RuleView, visit: PersonsVisit, { sizes, changes, counts }: Marks) {
   const approvers = approversOf(rule)
   return [
     <>
@@ -151,8 +199,66 @@ function rowOf(rule: RuleView, { now }: PersonsVisit, { sizes, changes }: Marks)
       <RuleStatus status={rule.status} />
       <ChangeWaits changes={changes} />
     </>,
-    <Time at={rule.updated_at} now={now} />,
+    counts === undefined ? <span class="quiet">–</span> : <Counted {...counts} />,
+    ...(mayChange(visit)
+      ? [rule.managed_by === null ? <RuleActs visit={visit} kind="rule" rule={rule} /> : null]
+      : []),
   ]
+}
+
+type Listed = AnswerOf<'GET /organizations/{id}/label-rules'>
+
+function LabelRules(props: {
+  visit: PersonsVisit
+  listed: Listed
+  changes: Awaited<ReturnType<typeof waitingChanges>>
+  chosen: Chosen
+}) {
+  const { visit, listed, changes, chosen } = props
+  return (
+    <section class="stack" aria-labelledby="label-rules">
+      <div class="split">
+        <h2 id="label-rules">Rules that label</h2>
+        {mayChange(visit) ? (
+          <a class="button" href={newLabelRulePath}>
+            Make a rule that labels
+          </a>
+        ) : null}
+      </div>
+      <p>They say what data is, such as confidential. Other rules decide what may be done with it.</p>
+      {listed.data.length === 0 ? (
+        <p class="quiet">There is none{chosen['search'] === undefined ? '' : ' with this in its name'}.</p>
+      ) : (
+        <Table
+          label="Rules that label"
+          head={['Name', 'What it does', 'State', ...(mayChange(visit) ? [actions] : [])]}
+          rows={listed.data.map((rule) => [
+            <>
+              <a class="item-link" href={labelRulePath(rule.id)}>
+                <Words text={rule.name} most={200} />
+              </a>
+              {rule.managed_by === null ? null : <span class="quiet small"> from a file</span>}
+            </>,
+            <Message text={labelSentence(rule)} />,
+            <>
+              <RuleStatus status={rule.status} />
+              <ChangeWaits changes={changes.get(rule.id)} />
+            </>,
+            ...(mayChange(visit)
+              ? [rule.managed_by === null ? <RuleActs visit={visit} kind="label_rule" rule={rule} /> : null]
+              : []),
+          ])}
+        />
+      )}
+      <Pager
+        path={rulesPath}
+        chosen={chosen}
+        cursor="labels"
+        next={listed.next_cursor}
+        words={{ first: 'Newest rules that label', next: 'Older rules that label' }}
+      />
+    </section>
+  )
 }
 
 function ApprovalsOff({ visit, managed }: { visit: PersonsVisit; managed: Managed }) {
@@ -210,22 +316,26 @@ const Templates = ({ templates }: { templates: readonly Template[] }) => (
     <Table
       label="Templates"
       head={['Template', 'What it does']}
-      rows={templates
-        .filter(({ kind }) => kind === 'rule')
-        .map(({ id, title, description }) => [
-          <a href={`${rulesPath}/new?template=${id}`}>{title}</a>,
-          <Message text={description} />,
-        ])}
+      rows={templates.map(({ id, kind, title, description }) => [
+        <a href={`${kind === 'rule' ? `${rulesPath}/new` : newLabelRulePath}?template=${id}`}>{title}</a>,
+        <Message text={description} />,
+      ])}
     />
   </details>
 )
 
 /** `POST /console/rules` */
 export async function changeRules(visit: PersonsVisit, form: Form): Promise<Shown> {
-  if (form.get('action') !== 'approvals-on') return rulesPage(visit, nothingDone)
-  const done = await visit.api.call('PATCH /organizations/{id}/governance', {
-    params: { id: organizationId(visit) },
-    body: { approvals_enabled: true },
-  })
-  return done.ok ? { redirect: waitsFor(done.body) ?? rulesPath } : rulesPage(visit, done)
+  const action = form.get('action') ?? ''
+  const done =
+    action === 'approvals-on'
+      ? await visit.api.call('PATCH /organizations/{id}/governance', {
+          params: { id: organizationId(visit) },
+          body: { approvals_enabled: true },
+        })
+      : await actOnRule(visit, form)
+  if (!done.ok) return rulesPage(visit, done)
+  return {
+    redirect: waitsFor(done.body) ?? (action === 'approvals-on' ? rulesPath : `${rulesPath}?done=${action}`),
+  }
 }

@@ -1,6 +1,6 @@
 import type { ParamCondition, RuleOperator } from '../../policy/operators/index.ts'
 import { listOf, type Scalar } from '../../policy/operators/operator.ts'
-import type { Form, RuleBody } from '../visit.ts'
+import type { Form } from '../visit.ts'
 import { problemsAt, Wrong, type Filled } from './form.tsx'
 
 /* Conditions on parameters in the form of a rule: a row for each, and spare ones. */
@@ -85,11 +85,11 @@ function conditionOf({ param, operator, values }: Row): ParamCondition {
   return { param, operator: name, value } as unknown as ParamCondition
 }
 
-export function Conditions({ rule, filled }: { rule: RuleBody | null; filled: Filled }) {
+export function Conditions({ params, filled }: { params: readonly ParamCondition[]; filled: Filled }) {
   const { form } = filled
   const rows: readonly Row[] =
     form === null
-      ? (rule?.params ?? []).slice(0, mostConditions).map(rowOf)
+      ? params.slice(0, mostConditions).map(rowOf)
       : Array.from({ length: mostConditions }, (_, row) => rowIn(form, row)).filter(isFilled)
   const shown = Math.min(mostConditions, rows.length + 1)
   return (

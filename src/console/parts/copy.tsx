@@ -6,7 +6,8 @@ export function Copy({ from }: { readonly from: string }) {
   const [words, setWords] = useState('Copy')
   useEffect(() => setCanCopy(navigator.clipboard !== undefined), [])
   const copy = (): void => {
-    const text = document.getElementById(from)?.textContent ?? ''
+    const found = document.getElementById(from)
+    const text = found instanceof HTMLTextAreaElement ? found.value : (found?.textContent ?? '')
     navigator.clipboard.writeText(text).then(
       () => setWords('Copied'),
       () => setWords('Select the text and copy it yourself'),

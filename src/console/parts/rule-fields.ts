@@ -4,6 +4,7 @@ import { escalationWords, mostSeats, seatsOf, type Seat } from '../../policy/sea
 import { exactTime } from '../../policy/units.ts'
 import type { Form, RuleBody } from '../visit.ts'
 import { conditionsIn, mostConditions } from './conditions.tsx'
+import { ruleBodyOf } from './rule-text.tsx'
 
 /* From the fields of a rule's form to the body of a request, and back. */
 
@@ -46,13 +47,28 @@ const approvalFields = [
   'approver_may_edit',
 ]
 
+const list = (given: readonly string[]) => (given.length === 0 ? undefined : given)
+
+/** The labels that are checked under this name, and those that are written beside them. */
+export const labelsIn = (form: Form, name: string): string[] => [
+  ...new Set([...form.getAll(name), ...lines(form.get(`other_${name}`) ?? '')]),
+]
+
+/** The conditions that every rule has, also one that labels. */
+export function matchIn(form: Form, present: Pick<Partial<RuleBody>, 'labels' | 'params'>) {
+  const { any_of: _, ...others } = present.labels ?? {}
+  const any = list(labelsIn(form, 'labels'))
+  const labels = { ...(any === undefined ? {} : { any_of: any }), ...others }
+  return {
+    tools: list(lines(form.get('tools') ?? '')),
+    labels: Object.keys(labels).length === 0 ? undefined : labels,
+    params: conditionsIn(form, present.params),
+  }
+}
+
 /** What the form says. Fields that it does not show are as in the present rule. undefined: the rule has no such field. */
 function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string, unknown>> {
   const text = (name: string): string => (form.get(name) ?? '').replaceAll('\r\n', '\n').trim()
-  const list = (given: readonly string[]) => (given.length === 0 ? undefined : given)
-  const { any_of: _, ...others } = present.labels ?? {}
-  const any = list([...new Set([...form.getAll('labels'), ...lines(text('other_labels'))])])
-  const labels = { ...(any === undefined ? {} : { any_of: any }), ...others }
   const callers = form.get('applies_to') ?? ''
   const isBoth = callers === '' && present.applies_to?.length === 2
   return {
@@ -60,10 +76,8 @@ function wanted(form: Form, present: Partial<RuleBody>): Readonly<Record<string,
     description: text('description') === '' && present.description !== '' ? undefined : text('description'),
     verdict: form.get('verdict') ?? '',
     status: form.get('status') ?? '',
-    tools: list(lines(text('tools'))),
+    ...matchIn(form, present),
     side_effects: list(form.getAll('side_effects')),
-    labels: Object.keys(labels).length === 0 ? undefined : labels,
-    params: conditionsIn(form, present.params),
     applies_to: isBoth ? present.applies_to : callers === '' ? undefined : [callers],
     match_all: form.get('match_all') === 'true' ? true : present.match_all === false ? false : undefined,
     ...approval(form, present),
@@ -98,16 +112,11 @@ export const newRule = (form: Form): NewRule =>
 
 /** The whole rule as it would be saved. */
 export function changedRule(form: Form, present: RuleBody): NewRule {
-  const whole = { ...bodyOf(present), ...wanted(form, present) }
+  const whole = { ...ruleBodyOf(present), ...wanted(form, present) }
   return Object.fromEntries(
     Object.entries(whole).filter(([, value]) => value !== undefined),
   ) as unknown as NewRule
 }
-
-/** Without what only a saved rule has. */
-const bodyOf = (rule: RuleBody): object =>
-  Object.fromEntries(Object.entries(rule).filter(([field]) => !ofSaved.has(field)))
-const ofSaved = new Set(['id', 'organization_id', 'created_by', 'created_at', 'updated_at', 'managed_by'])
 
 /** Only the fields that differ. null takes one away. */
 export const changesOf = (form: Form, present: RuleBody): Changes =>

@@ -123,21 +123,7 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
 function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0]) {
   return (
     <div class="fill">
-      <Field
-        name="tools"
-        rows={2}
-        most={20_000}
-        optional
-        value={(rule?.tools ?? []).join('\n')}
-        help="One in each line. A * stands for any characters: mail_*. Leave it empty for all tools."
-        filled={filled}
-      />
-      {offered.tools.length === 0 ? null : (
-        <details>
-          <summary>Names of the tools of workflows</summary>
-          <p class="small">{offered.tools.join(', ')}</p>
-        </details>
-      )}
+      <ToolsField tools={rule?.tools ?? []} offered={offered} filled={filled} />
       <Checks
         name="side_effects"
         options={effects}
@@ -145,8 +131,14 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
         help="One of those that you check. Check none for all calls."
         filled={filled}
       />
-      <Labels rule={rule} known={offered.labels} filled={filled} />
-      <ParamConditions rule={rule} filled={filled} />
+      <Labels
+        name="labels"
+        checked={rule?.labels?.any_of ?? []}
+        known={offered.labels}
+        help="The data has one of those that you check. Check none for all data."
+        filled={filled}
+      />
+      <ParamConditions params={rule?.params ?? []} filled={filled} />
       <Select
         name="applies_to"
         options={callers}
@@ -163,35 +155,56 @@ function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0])
   )
 }
 
-function Labels({
-  rule,
-  known,
-  filled,
-}: {
-  rule: RuleBody | null
+export function ToolsField(props: { tools: readonly string[]; offered: Offered; filled: Filled }) {
+  const { tools, offered, filled } = props
+  return (
+    <>
+      <Field
+        name="tools"
+        rows={2}
+        most={20_000}
+        optional
+        value={tools.join('\n')}
+        help="One in each line. A * stands for any characters: mail_*. Leave it empty for all tools."
+        filled={filled}
+      />
+      {offered.tools.length === 0 ? null : (
+        <details>
+          <summary>Names of the tools of workflows</summary>
+          <p class="small">{offered.tools.join(', ')}</p>
+        </details>
+      )}
+    </>
+  )
+}
+
+export function Labels(props: {
+  name: 'labels' | 'add_labels'
+  checked: readonly string[]
   known: readonly string[]
+  help: string
   filled: Filled
 }) {
-  const checked = rule?.labels?.any_of ?? []
+  const { name, checked, known, help, filled } = props
   const all = [...new Set([...known, ...checked])].toSorted()
   return (
     <Checks
-      name="labels"
+      name={name}
       options={all.map((each) => [each, each])}
       checked={checked}
-      help="The data has one of those that you check. Check none for all data."
+      help={help}
       filled={filled}
     >
-      <label class="quiet small" for="other_labels">
+      <label class="quiet small" for={`other_${name}`}>
         Other labels
       </label>
       <input
-        id="other_labels"
-        name="other_labels"
+        id={`other_${name}`}
+        name={`other_${name}`}
         maxlength={2_000}
         autocomplete="off"
         spellcheck={false}
-        value={filled.form?.get('other_labels') ?? ''}
+        value={filled.form?.get(`other_${name}`) ?? ''}
       />
     </Checks>
   )

@@ -30,6 +30,7 @@ import { versionTools } from './0030-version-tools.ts'
 import { approvalsSearch } from './0032-approvals-search.ts'
 import { whoWasTold } from './0033-who-was-told.ts'
 import { agentSessionsBegun } from './0034-agent-sessions-begun.ts'
+import { ruleCounts } from './0035-rule-counts.ts'
 import { touches } from './0028-touches.ts'
 
 /**
@@ -70,6 +71,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0032-approvals-search', sql: approvalsSearch },
   { name: '0033-who-was-told', sql: whoWasTold },
   { name: '0034-agent-sessions-begun', sql: agentSessionsBegun },
+  { name: '0035-rule-counts', sql: ruleCounts },
 ]
 
 export interface Migration {

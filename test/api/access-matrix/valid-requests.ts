@@ -294,6 +294,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'POST /organizations/{id}/rules/test': sends(200, () => ({ call: { tool: 'mail_send' } })),
   'POST /organizations/{id}/rules/backtest': sends(200, () => ({ rules: [] })),
   'GET /organizations/{id}/rules/analysis': of(200),
+  'GET /organizations/{id}/rules/counts': of(200),
   'POST /organizations/{id}/rules/diff': sends(200, () => ({ from: 'active', to: [] })),
   'GET /organizations/{id}/rules/{rule}': aNewRule('rules', 200),
   'PUT /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => rule('rules')),

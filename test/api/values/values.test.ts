@@ -221,6 +221,7 @@ const valuesOf: Readonly<Record<GuardedKey, Values>> = {
   'POST /organizations/{id}/rules/test': 'sent',
   'POST /organizations/{id}/rules/backtest': 'sent',
   'GET /organizations/{id}/rules/analysis': 'nothing',
+  'GET /organizations/{id}/rules/counts': 'nothing',
   'POST /organizations/{id}/rules/diff': 'sent',
   'GET /organizations/{id}/rules/{rule}': 'nothing',
   'PUT /organizations/{id}/rules/{rule}': 'sent',
