@@ -363,7 +363,7 @@ describe.each([true, false])('the list, with JavaScript: %s', (javaScriptEnabled
   inBrowser('an admin makes a rule that labels, changes it as text, and deletes it', async () => {
     const name = `salaries ${javaScriptEnabled}`
     const { page } = await signedInAt(home.server, 'approver', path, { ...phone, javaScriptEnabled })
-    await page.getByRole('link', { name: 'Make a rule that labels' }).click()
+    await page.getByRole('link', { name: 'Make a label rule' }).click()
     await page.getByLabel('Name', { exact: true }).fill(name)
     await page.getByLabel('Tools').fill('file_raed')
     await page.locator('#add_labels').getByLabel('confidential').check()

@@ -221,7 +221,7 @@ function LabelRules(props: {
         <h2 id="label-rules">Rules that label</h2>
         {mayChange(visit) ? (
           <a class="button" href={newLabelRulePath}>
-            Make a rule that labels
+            Make a label rule
           </a>
         ) : null}
       </div>

@@ -72,7 +72,7 @@ export function actOnRule(visit: PersonsVisit, form: Form): Promise<Result<unkno
   if (action === 'delete')
     return api.call(
       isLabel ? 'DELETE /organizations/{id}/label-rules/{rule}' : 'DELETE /organizations/{id}/rules/{rule}',
-      { params, ...onceOf(form) },
+      { params },
     )
   if (!isStatus(action)) return Promise.resolve(nothingDone)
   return api.call(

@@ -23,10 +23,7 @@ export const RuleText = ({ text }: { text: string | null }) =>
   text === null ? null : (
     <details class="exact">
       <summary>The rule as text (YAML)</summary>
-      <pre id="text" class="code-text">
-        {text}
-      </pre>
-      <Island of={Copy} props={{ from: 'text' }} />
+      <pre class="code-text">{text}</pre>
     </details>
   )
 
