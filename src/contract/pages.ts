@@ -86,3 +86,5 @@ export const reportsPath = '/console/reports'
 export const organizationsPath = '/console/organizations'
 /** Whether the service and what it needs are well. */
 export const healthPath = '/console/health'
+/** How a coding agent asks first, for each client. */
+export const installPath = '/console/sessions/install'

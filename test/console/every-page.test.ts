@@ -82,6 +82,7 @@ const answers: Readonly<Record<string, readonly number[]>> = {
   '/console/runs/:id/steps/:step/happened': [200, 200, 200, 200],
   '/console/search': [200, 200, 200, 200],
   '/console/sessions': [403, 200, 200, 200],
+  '/console/sessions/install': [200, 200, 200, 200],
   '/console/sessions/:id': [403, 200, 200, 200],
   '/console/settings': [403, 403, 200, 200],
   '/console/templates': [200, 200, 200, 200],

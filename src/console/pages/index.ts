@@ -13,6 +13,7 @@ import {
   freezePath,
   healthPath,
   homePath,
+  installPath,
   labelRulePath,
   newLabelRulePath,
   newWorkflowPath,
@@ -56,6 +57,7 @@ import { apiAreaPage, docsPage, documentPage } from './documents.tsx'
 import { homePage } from './home.tsx'
 import { changeGroup, createGroup, groupPage, groupsPage } from './groups.tsx'
 import { decideMany, inboxPage } from './inbox.tsx'
+import { installPage } from './install.tsx'
 import { changeKey, createKey, keyPage, keysPage, newKeyPage } from './keys.tsx'
 import { notificationsPage } from './notifications.tsx'
 import { healthPage } from './health.tsx'
@@ -274,6 +276,7 @@ export const pages: readonly PageRoute[] = [
   },
   { path: searchPath, get: (visit) => searchPage(visit) },
   { path: '/console/sessions', get: (visit) => sessionsPage(visit) },
+  { path: installPath, get: (visit) => installPage(visit) },
   {
     path: '/console/sessions/:id',
     get: (visit) => sessionPage(visit),

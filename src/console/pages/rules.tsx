@@ -108,7 +108,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           <Table
             label="Rules"
             head={[
-              ...['Name', 'Does', 'Matches a call if', 'Who approves', 'State', 'Last 30 days'],
+              ...['Name', 'Does', 'Matches a call if', 'Who approves', 'State'],
               ...(mayChange(visit) ? [actions] : []),
             ]}
             rows={data.map((rule) =>
@@ -159,15 +159,15 @@ const several = (count: number): string =>
 
 /** What it held leads to what became of it. */
 function Counted({ id, held, denied }: Counts) {
-  if (held + denied === 0) return <span class="quiet">nothing</span>
+  if (held + denied === 0) return null
   return (
-    <>
+    <p class="small">
       {held === 0 ? null : (
         <a href={addressOf(inboxPath, { state: 'decided', rule_id: id })}>{`${several(held)} held`}</a>
       )}
       {held > 0 && denied > 0 ? ', ' : null}
-      {denied === 0 ? null : `${several(denied)} denied`}
-    </>
+      {denied === 0 ? null : `${several(denied)} denied`} in 30 days
+    </p>
   )
 }
 
@@ -198,8 +198,8 @@ function rowOf(rule: RuleView, visit: PersonsVisit, { sizes, changes, counts }: 
     <>
       <RuleStatus status={rule.status} />
       <ChangeWaits changes={changes} />
+      {counts === undefined ? null : <Counted {...counts} />}
     </>,
-    counts === undefined ? <span class="quiet">–</span> : <Counted {...counts} />,
     ...(mayChange(visit)
       ? [rule.managed_by === null ? <RuleActs visit={visit} kind="rule" rule={rule} /> : null]
       : []),

@@ -1,4 +1,4 @@
-import { keysPath } from '../../contract/pages.ts'
+import { installPath } from '../../contract/pages.ts'
 import { chosenOf, Empty, Pager, Choice, Field, Filters } from '../parts/list.tsx'
 import { hasRole, type AgentSessionView, type Organization, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
@@ -20,7 +20,7 @@ export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
     main: (
       <Sessions
         sessions={listed.body.data}
-        base={visit.base}
+        own={visit.person.user.id}
         next={listed.body.next_cursor}
         chosen={chosen}
         organization={organization}
@@ -31,7 +31,7 @@ export async function sessionsPage(visit: PersonsVisit): Promise<Shown> {
 }
 
 export const sessionsPath = '/console/sessions'
-const sessionFilters = ['status', 'session_id'] as const
+const sessionFilters = ['status', 'user_id', 'session_id'] as const
 
 const states = {
   live: ['go', 'Live'],
@@ -52,7 +52,8 @@ export const Check = ({ session }: { session: AgentSessionView }) =>
   isCheck(session) ? <Badge tone="off" word="Calls itself a check by doctor" /> : null
 
 interface SessionsProps {
-  readonly base: string
+  /** The reader. */
+  readonly own: string
   readonly sessions: readonly AgentSessionView[]
   readonly next: string | null
   readonly chosen: Readonly<Record<string, string>>
@@ -60,7 +61,8 @@ interface SessionsProps {
   readonly now: Date
 }
 
-function Sessions({ sessions, base, next, chosen, organization, now }: SessionsProps) {
+function Sessions({ sessions, own, next, chosen, organization, now }: SessionsProps) {
+  const seesAll = organization === null || hasRole(organization.role, 'admin')
   const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
   const version = sessions
     .map(
@@ -71,11 +73,12 @@ function Sessions({ sessions, base, next, chosen, organization, now }: SessionsP
   return (
     <article class="page">
       <header class="headline">
-        <h1>
-          {organization === null || hasRole(organization.role, 'admin')
-            ? 'Sessions of agents'
-            : 'Sessions of your agents'}
-        </h1>
+        <div class="split">
+          <h1>{seesAll ? 'Sessions of agents' : 'Sessions of your agents'}</h1>
+          <a class="button" href={installPath}>
+            Install the hook
+          </a>
+        </div>
         {organization === null ? null : (
           <p class="quiet">
             <OrganizationName name={organization.name} />
@@ -89,11 +92,12 @@ function Sessions({ sessions, base, next, chosen, organization, now }: SessionsP
           chosen={chosen}
           options={Object.entries(states).map(([status, [, word]]) => [status, word] as const)}
         />
+        {seesAll ? <Choice name="user_id" label="Whose" chosen={chosen} options={[[own, 'mine']]} /> : null}
         <Field name="session_id" label="Id of the session" chosen={chosen} />
       </Filters>
       <Live name="sessions" version={version} data-poll="">
         {sessions.length === 0 ? (
-          <Nothing isSearch={isSearch} base={base} />
+          <Nothing isSearch={isSearch} />
         ) : (
           <ul class="inbox">
             {sessions.map((session) => (
@@ -113,33 +117,16 @@ function Sessions({ sessions, base, next, chosen, organization, now }: SessionsP
   )
 }
 
-const Nothing = ({ isSearch, base }: { isSearch: boolean; base: string }) =>
+const Nothing = ({ isSearch }: { isSearch: boolean }) =>
   isSearch ? (
     <Empty title="No session matches.">
       Change the filter, or <a href={sessionsPath}>show all sessions</a>.
     </Empty>
   ) : (
-    <>
-      <Empty title="No agent has asked yet.">
-        Make a key with the scope <code>agents:authorize</code> on <a href={keysPath}>Keys</a>. Then type
-        these lines on the machine of the agent, with your key in place of KEY. A session stands here after
-        its first call.
-      </Empty>
-      <p>
-        <code class="whole">{`curl -sS -o service_hook.py ${base}/api/v1/integrations/service_hook.py`}</code>
-      </p>
-      <p>
-        <code class="whole">
-          {`SERVICE_API_URL=${base} SERVICE_API_KEY=KEY python3 service_hook.py install --dialect claude`}
-        </code>
-      </p>
-      <p class="quiet small">
-        For another client than Claude Code, write <code>codex</code>, <code>gemini</code>,{' '}
-        <code>copilot</code>, <code>opencode</code>, <code>cursor</code> or <code>vscode</code>. While the
-        hook cannot reach Countersign, every call is blocked. The guide <code>docs/agents.md</code> explains
-        it.
-      </p>
-    </>
+    <Empty title="No agent has asked yet.">
+      <a href={installPath}>Install the hook</a> in Claude Code or another client, with a key that can only
+      ask. A session stands here after its first call.
+    </Empty>
   )
 
 export function SessionRow({ session, now }: { session: AgentSessionView; now: Date }) {
