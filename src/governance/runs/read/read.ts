@@ -1,7 +1,13 @@
 import { sql, type ExpressionBuilder, type Selectable, type SelectQueryBuilder } from 'kysely'
 import type { Database, Db } from '../../../db/schema/index.ts'
 import type { Context, Reading, Unsealing } from '../../context.ts'
-import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
+import {
+  runEnded,
+  type ApprovalKind,
+  type EffectState,
+  type RunStatus,
+  type StepStatus,
+} from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable } from '../../../db/schema/runs.ts'
 import type { ShownSeat } from '../../../policy/seats.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
@@ -259,6 +265,8 @@ function filtered<O>(query: SelectQueryBuilder<Database, 'runs', O>, filters: Ru
       .$if(workflow_id === undefined, (all) => all.where('poll_of', 'is', null))
       .$if(workflow_id !== undefined, (all) => all.where('workflow_id', '=', workflow_id as string))
       .$if(status !== undefined, (all) => all.where('status', '=', status as RunStatus))
+      // An index has the few open runs.
+      .$if(status !== undefined && !runEnded(status), (all) => all.where('finished_at', 'is', null))
       .$if(requested_by !== undefined, (all) => all.where('requested_by', '=', requested_by as string))
       .$if(email !== undefined, (all) => all.where(hasPart(sql`requester_email`, email as string)))
       .$if(since !== undefined, (all) => all.where('runs.created_at', '>=', since as Date))
