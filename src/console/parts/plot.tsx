@@ -46,16 +46,19 @@ export function Columns(props: {
         ))}
       </svg>
       <div class="split small quiet" aria-hidden="true">
-        <span>{first}</span>
-        {first === last ? null : <span>{last}</span>}
+        <span>{columns.length >= fewest || first === last ? first : `${first} to ${last}`}</span>
+        {columns.length >= fewest ? <span>{last}</span> : null}
       </div>
     </figure>
   )
 }
 
+/** Fewer columns leave room at the right. */
+const fewest = 7
+
 /** A fifth of a column's room is the gap to the next one. */
 function placeOf(place: number, count: number): { readonly x: string; readonly width: string } {
-  const room = width / Math.max(count, 14)
+  const room = width / Math.max(count, fewest)
   return { x: (place * room).toFixed(1), width: (room * 0.8).toFixed(1) }
 }
 
