@@ -52,7 +52,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   inBrowser('a viewer finds a guide by a word of its titles, and goes on to the API', async () => {
     const phone = { viewport: { width: 390, height: 844 }, javaScriptEnabled }
     const { page, foreign, errors } = await signedInAt(home.server, 'viewer', path, phone)
-    await page.getByLabel('Words of a title').fill('rules that label')
+    await page.getByRole('textbox', { name: 'Words of a title' }).fill('rules that label')
     await page.getByRole('button', { name: 'Search' }).click()
     await page.getByRole('link', { name: 'Rules that label', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Rules' }).waitFor()

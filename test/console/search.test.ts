@@ -26,11 +26,13 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: 'Search' }).waitFor()
     expect(await page.locator('main h2').allTextContents()).toEqual([
+      'Pages',
       'Workflows',
       'Runs',
       'Approvals',
       'Rules',
       'Audit log',
+      'Documents',
     ])
     await page.getByRole('link', { name: 'Every report of finance waits' }).click()
     await page.getByRole('heading', { level: 1, name: 'Every report of finance waits' }).waitFor()
@@ -53,11 +55,11 @@ const shown = async (sought: string, who: 'owner' | 'viewer' | 'member') => {
 }
 
 test('a role finds what it may see', async () => {
-  expect(await shown('report', 'viewer')).toEqual(['Workflows', 'Runs'])
-  expect(await shown('report', 'member')).toEqual(['Workflows', 'Runs', 'Approvals', 'Rules'])
+  expect(await shown('report', 'viewer')).toEqual(['Workflows', 'Runs', 'Documents'])
+  expect(await shown('report', 'member')).toEqual(['Workflows', 'Runs', 'Approvals', 'Rules', 'Documents'])
   expect(await shown('@countersign', 'member')).toEqual(['Approvals'])
   expect(await shown('@countersign', 'owner')).toEqual(['Approvals', 'People', 'Audit log'])
-  expect(await shown('freeze', 'viewer')).toEqual(['Pages'])
+  expect(await shown('freeze', 'viewer')).toEqual(['Pages', 'Documents'])
 })
 
 test('an id leads to its page, and nothing of another organization is found', async () => {
@@ -68,6 +70,6 @@ test('an id leads to its page, and nothing of another organization is found', as
   const moved = `update workflows set organization_id = 'org_other' where organization_id = $1`
   await pool.query(moved, [home.server.identities.organization_id])
   await pool.query(`update runs set organization_id = 'org_other'`)
-  expect(await shown('report', 'viewer')).toEqual([])
-  expect(plain(await home.main(`${path}?q=report`, 'viewer'))).toContain('Nothing is like this')
+  expect(await shown('report', 'viewer')).toEqual(['Documents'])
+  expect(plain(await home.main(`${path}?q=nothing-has-this`, 'viewer'))).toContain('Nothing is like this')
 })

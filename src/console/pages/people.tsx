@@ -142,7 +142,7 @@ const results = {
   },
   accounts: {
     'service-create': 'The service account is made. Give it a key.',
-    'service-role': 'The role is changed. It holds at once, everywhere.',
+    'service-role': 'Name and role are saved. The role holds at once, everywhere.',
     'service-delete': 'The service account is deleted. Its keys are refused.',
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>

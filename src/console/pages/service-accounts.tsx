@@ -97,9 +97,10 @@ function rowOf(account: ServiceAccount, { token, now }: PersonsVisit, organizati
         </p>
         <PostForm action={peoplePath} token={token} class="fill">
           {hidden}
+          <Field name="renamed" id={`name-${id}`} label="Name" most={100} value={name} />
           <Select name="role" id={`role-${id}`} label="Role" options={roleOptions} value={role} />
           <button name="action" value="service-role">
-            Save the role
+            Save name and role
           </button>
         </PostForm>
         <Confirm
@@ -133,7 +134,10 @@ export function changeServiceAccounts(
         ...onceOf(form),
       })
     case 'service-role':
-      return api.call('PATCH /organizations/{id}/service-accounts/{account}', { params, body: { role } })
+      return api.call('PATCH /organizations/{id}/service-accounts/{account}', {
+        params,
+        body: { name: form.get('renamed') ?? '', role },
+      })
     case 'service-delete':
       return api.call('DELETE /organizations/{id}/service-accounts/{account}', { params })
     default:
