@@ -110,6 +110,22 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   })
 })
 
+inBrowser('an owner makes a service account, and gives it another name and role', async () => {
+  const { page } = await signedInAt(home.server, 'owner', path)
+  const form = page
+    .locator('form')
+    .filter({ has: page.getByRole('button', { name: 'Create the service account' }) })
+  await form.getByLabel('Name').fill('nightly')
+  await form.getByRole('button').click()
+  const row = page.getByRole('row', { name: 'nightly' })
+  await row.locator('summary', { hasText: 'Change' }).click()
+  await row.getByLabel('Name').fill('hourly')
+  await row.getByLabel('Role').selectOption('viewer')
+  await row.getByRole('button', { name: 'Save name and role' }).click()
+  await page.getByText('Name and role are saved').waitFor()
+  expect(await page.getByRole('row', { name: 'hourly' }).textContent()).toContain('Viewer')
+})
+
 const send = async (more: Record<string, string>, who: 'owner' | 'admin' = 'owner') =>
   home.post(
     path,
