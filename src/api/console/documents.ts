@@ -85,7 +85,7 @@ function headOf(name: string): DocumentHead {
   return { name, title: headings[0]?.text ?? name, headings }
 }
 
-/** Of the levels 1 to 3, without lines of code. */
+/** Levels 1 to 3, without lines of code. */
 function headingsIn(text: string): Heading[] {
   let isCode = false
   return text.split('\n').flatMap((line) => {

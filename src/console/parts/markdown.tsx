@@ -9,7 +9,7 @@ import { anchorOf, plainText } from '../documents.ts'
  */
 
 export interface Shown {
-  /** Of the document, below docs. */
+  /** The document, below docs. */
   readonly name: string
   readonly isServed: (name: string) => boolean
   readonly base: string

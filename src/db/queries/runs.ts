@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { RunStatus } from '../../contract/status.ts'
 import type { Role } from '../../policy/types.ts'
 import type { HeldSeat } from '../../policy/seats.ts'
 import { approvalColumns, groupsByPerson, holderOfVote } from './approvals.ts'
@@ -495,3 +496,35 @@ export const newestResolutions = (
     select *, row_number() over (partition by step_id order by at desc, item_index) as place
     from resolutions where run_id = ${runId} and step_id = any(${[...stepIds]}::text[])) as r
   where place <= ${most} order by step_id, place`
+
+/** Runs whose inputs have the file, newest first. `searched`: the number of runs that were looked at. */
+export const runsThatTook = (
+  organizationId: string,
+  file: {
+    readonly id: string
+    /** The name of the input that lists files. */
+    readonly input: string
+    readonly from: Date
+    readonly until: Date
+    readonly searched: number
+    readonly most: number
+  },
+): RawBuilder<{
+  readonly id: string
+  readonly workflow_name: string | null
+  readonly status: RunStatus
+  readonly created_at: Date
+  readonly searched: number
+}> => sql`
+  with searched as materialized (
+    select id, workflow_id, status, created_at,
+      position(${file.id} in (input_labels -> ${file.input}::text)::text) > 0 as takes_it
+    from runs
+    where organization_id = ${organizationId} and poll_of is null
+      and created_at >= ${file.from}::timestamptz - interval '1 second'
+      and created_at <= ${file.until}::timestamptz + interval '1 second'
+    order by created_at desc limit ${file.searched})
+  select s.id, w.name as workflow_name, s.status, s.created_at,
+    (select count(*)::int from searched) as searched
+  from searched s left join workflows w on w.id = s.workflow_id
+  where s.takes_it order by s.created_at desc limit ${file.most}`

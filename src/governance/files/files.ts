@@ -16,6 +16,7 @@ import { listPage, type Page, type PageRequest } from '../page.ts'
 import { fileBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { sql, type Selectable } from 'kysely'
+import { runsThatTook } from '../../db/queries/runs.ts'
 import type { FilesTable } from '../../db/schema/files.ts'
 
 /** Files belong to the organization. */
@@ -147,19 +148,14 @@ export async function runsOfFile(
 ): Promise<{ readonly runs: readonly RunOfFile[]; readonly is_all: boolean }> {
   const { created_at: from, last_used_at: until } = await readFile(db, organizationId, id)
   if (until === null) return { runs: [], is_all: true }
-  const { rows } = await sql<Omit<RunOfFile, 'created_at'> & { created_at: Date; searched: number }>`
-    with searched as materialized (
-      select id, workflow_id, status, created_at,
-        position(${id} in (input_labels -> ${filesInput}::text)::text) > 0 as takes_it
-      from runs
-      where organization_id = ${organizationId} and poll_of is null
-        and created_at >= ${from}::timestamptz - interval '1 second'
-        and created_at <= ${until}::timestamptz + interval '1 second'
-      order by created_at desc limit ${mostSearched})
-    select s.id, w.name as workflow_name, s.status, s.created_at,
-      (select count(*)::int from searched) as searched
-    from searched s left join workflows w on w.id = s.workflow_id
-    where s.takes_it order by s.created_at desc limit ${mostRuns + 1}`.execute(db)
+  const { rows } = await runsThatTook(organizationId, {
+    id,
+    input: filesInput,
+    from: new Date(from),
+    until: new Date(until),
+    searched: mostSearched,
+    most: mostRuns + 1,
+  }).execute(db)
   const searched = rows[0]?.searched ?? 0
   return {
     runs: rows.slice(0, mostRuns).map((row) => ({
