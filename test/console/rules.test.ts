@@ -109,7 +109,7 @@ inBrowser('an admin sees which recorded calls a rule would decide otherwise, wit
   await listed()
   const { page } = await signedInAt(home.server, 'approver', `${path}/new`, { javaScriptEnabled: false })
   await page.getByLabel('Name', { exact: true }).fill('no shell')
-  await page.getByLabel('What it does').selectOption('deny')
+  await page.getByLabel('Then').selectOption('deny')
   await page.getByLabel('Tools').fill('WebFetch')
   await page.getByRole('button', { name: 'See what it would change' }).click()
   await changes(page).getByText('would be decided otherwise').waitFor()
@@ -132,7 +132,7 @@ inBrowser('an admin sees which recorded calls a rule would decide otherwise, wit
 
 inBrowser('with a script, the page shows it as somebody types', async () => {
   const { page, errors } = await signedInAt(home.server, 'approver', `${path}/new`, phone)
-  await page.getByLabel('What it does').selectOption('deny')
+  await page.getByLabel('Then').selectOption('deny')
   await page.getByLabel('Name', { exact: true }).fill('no shell')
   await page.getByLabel('Tools').pressSequentially('Bash')
   await changes(page).getByText(wouldBeDenied).waitFor()

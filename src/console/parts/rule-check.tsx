@@ -1,9 +1,10 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import { counted } from '../../policy/units.ts'
 import type { Verdict } from '../../policy/types.ts'
-import { organizationId, type PersonsVisit, type Problem } from '../visit.ts'
+import { organizationId, type PersonsVisit, type Problem, type RuleBody } from '../visit.ts'
 import { Live } from './layout.tsx'
 import { Table } from './list.tsx'
+import { ruleSentence } from './rule.tsx'
 import { Labels } from './state.tsx'
 import { Moment, Time } from './time.tsx'
 import { Message, Words } from './words.tsx'
@@ -14,9 +15,9 @@ import { Message, Words } from './words.tsx'
  */
 
 type Backtest = AnswerOf<'POST /organizations/{id}/rules/backtest'>
-type Draft = BodyOf<'POST /organizations/{id}/rules/backtest'>['rules'][number]
-
-export type Checked = { readonly ok: true; readonly body: Backtest } | ({ readonly ok: false } & Problem)
+export type Checked =
+  | { readonly ok: true; readonly body: Backtest; readonly draft: RuleBody }
+  | ({ readonly ok: false } & Problem)
 
 /** Few enough to be answered while somebody types. */
 const mostCalls = 500
@@ -24,28 +25,31 @@ const mostCalls = 500
 /** `replaces` is the id of the saved rule that the draft changes. The draft is judged as if it were active. */
 export async function checkDraft(
   visit: PersonsVisit,
-  draft: Draft,
+  draft: BodyOf<'POST /organizations/{id}/rules/backtest'>['rules'][number],
   replaces: string | null,
 ): Promise<Checked> {
   const checked = await visit.api.call('POST /organizations/{id}/rules/backtest', {
     params: { id: organizationId(visit) },
     body: { rules: [{ ...draft, status: 'active' }], beside_saved: { replaces }, most: mostCalls },
   })
-  if (checked.ok) return checked
+  // The route has read it.
+  if (checked.ok) return { ...checked, draft: draft as RuleBody }
   const details = checked.details?.map((each) => ({ ...each, path: each.path.replace(/^rules\.0\.?/, '') }))
   return { ...checked, ...(details === undefined ? {} : { details }) }
 }
 
 /** Stands on the page before the first check too, so that the script can replace it. */
 export function RuleCheck({ checked, now }: { checked: Checked | null; now: Date }) {
-  const body = checked?.ok === true ? checked.body : null
   return (
     <Live name="check" version={checked === null ? '' : JSON.stringify(checked)}>
-      {body === null ? null : (
+      {checked?.ok !== true ? null : (
         <section class="note stack" aria-labelledby="check" role="status">
           <h2 id="check">What it would change</h2>
-          <Counts body={body} />
-          <Samples body={body} now={now} />
+          <p>
+            <Message text={ruleSentence(checked.draft)} />
+          </p>
+          <Counts body={checked.body} />
+          <Samples body={checked.body} now={now} />
         </section>
       )}
     </Live>

@@ -21,12 +21,12 @@ export interface Offered {
 export const ruleLabels = {
   name: 'Name',
   description: 'What it is for',
-  verdict: 'What it does',
+  verdict: 'Then',
   status: 'State',
   tools: 'Tools',
-  side_effects: 'What the call does',
+  side_effects: 'and does one of these',
   labels: 'Labels of the data',
-  applies_to: 'Whose calls',
+  applies_to: 'comes from',
   params: 'Parameters',
   match_all: 'Every call',
   approvers: 'Who approves',
@@ -65,9 +65,9 @@ const usual = ['confidential', 'internal', 'pii', 'untrusted']
 const mostOffered = 40
 
 const verdicts = [
-  ['require_approval', 'Hold: people must approve the call'],
-  ['deny', 'Deny the call'],
-  ['allow', 'Allow the call, unless another rule holds or denies it'],
+  ['require_approval', 'the call waits until people approve it'],
+  ['deny', 'the call is denied'],
+  ['allow', 'the call is allowed, unless another rule holds or denies it'],
 ] as const
 const states = [
   ['active', 'Active'],
@@ -75,9 +75,9 @@ const states = [
   ['inactive', 'Inactive'],
 ] as const
 const callers = [
-  ['', 'Of workflows and agents'],
-  ['workflows', 'Of workflows only'],
-  ['agents', 'Of agents only'],
+  ['', 'a workflow or an agent'],
+  ['workflows', 'a workflow'],
+  ['agents', 'an agent'],
 ] as const
 const effects = ['egress', 'write', 'read'].map((each) => [each, capital(effectWord(each))] as const)
 
@@ -86,24 +86,11 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
   const { rule, offered, filled } = props
   return (
     <>
-      <Fields
-        filled={filled}
-        fields={[
-          {
-            name: 'name',
-            most: 200,
-            value: rule?.name ?? '',
-            help: 'People read it where a call waits, such as “confidential mails”.',
-          },
-          { name: 'description', rows: 2, most: 2_000, optional: true, value: rule?.description ?? '' },
-          { name: 'verdict', options: verdicts, value: rule?.verdict ?? 'require_approval' },
-        ]}
-      />
       <fieldset class="checks stack">
-        <legend>Which calls</legend>
-        <p class="quiet small">A call must meet all that you give here.</p>
+        <legend>When a call</legend>
         <Conditions {...props} />
       </fieldset>
+      <Select name="verdict" options={verdicts} value={rule?.verdict ?? 'require_approval'} filled={filled} />
       <Approvers rule={rule} groups={offered.groups} filled={filled} />
       <Field
         name="approver_may_edit"
@@ -114,6 +101,18 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
         help="Names of parameters, one in each line, such as text. Whoever edits a held call does not approve it alone: another person confirms it. Calls of agents are never edited."
         filled={filled}
       />
+      <Fields
+        filled={filled}
+        fields={[
+          {
+            name: 'name',
+            most: 200,
+            value: rule?.name ?? '',
+            help: 'People read it where a call waits, such as “confidential mails”.',
+          },
+          { name: 'description', rows: 2, most: 2_000, optional: true, value: rule?.description ?? '' },
+        ]}
+      />
       <Select name="status" options={states} value={rule?.status ?? 'active'} filled={filled} />
       {rule === null ? null : <Kept rule={rule} />}
     </>
@@ -123,28 +122,28 @@ export function RuleFields(props: { rule: RuleBody | null; offered: Offered; fil
 function Conditions({ rule, offered, filled }: Parameters<typeof RuleFields>[0]) {
   return (
     <div class="fill">
-      <ToolsField tools={rule?.tools ?? []} offered={offered} filled={filled} />
-      <Checks
-        name="side_effects"
-        options={effects}
-        checked={rule?.side_effects ?? []}
-        help="One of those that you check. Check none for all calls."
-        filled={filled}
-      />
-      <Labels
-        name="labels"
-        checked={rule?.labels?.any_of ?? []}
-        known={offered.labels}
-        help="The data has one of those that you check. Check none for all data."
-        filled={filled}
-      />
-      <ParamConditions params={rule?.params ?? []} filled={filled} />
       <Select
         name="applies_to"
         options={callers}
         value={rule?.applies_to?.length === 1 ? (rule.applies_to[0] ?? '') : ''}
         filled={filled}
       />
+      <Checks
+        name="side_effects"
+        options={effects}
+        checked={rule?.side_effects ?? []}
+        help="Check none for all calls."
+        filled={filled}
+      />
+      <ToolsField tools={rule?.tools ?? []} offered={offered} filled={filled} />
+      <Labels
+        name="labels"
+        checked={rule?.labels?.any_of ?? []}
+        known={offered.labels}
+        help="Check none for all data."
+        filled={filled}
+      />
+      <ParamConditions params={rule?.params ?? []} filled={filled} />
       <Checks
         name="match_all"
         options={[['true', 'The rule is for every call, and has no condition']]}

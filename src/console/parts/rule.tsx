@@ -6,7 +6,7 @@ import { organizationId, type PersonsVisit, type RuleBody, type RuleView } from 
 import { othersOf } from './rule-fields.ts'
 import { Badge, type Tone } from './state.tsx'
 import { Facts } from './values.tsx'
-import { Message, Words } from './words.tsx'
+import { capital, Message, Words } from './words.tsx'
 
 /* A rule in words. */
 
@@ -37,6 +37,16 @@ export const matchesOf = (rule: RuleBody): string => {
   const [only, other] = rule.applies_to ?? []
   const callers = only === undefined || other !== undefined ? '' : ` (calls of ${only})`
   return `${describeConditions(rule)}${callers}`
+}
+
+/** "If it sends data out, the call waits for approval by an admin or owner." */
+export function ruleSentence(rule: RuleBody): string {
+  const then = {
+    require_approval: `the call waits for approval by ${askedWords(seatsOf(rule))}`,
+    deny: 'the call is denied',
+    allow: 'the call is allowed, unless another rule holds or denies it',
+  }[rule.verdict]
+  return rule.match_all === true ? `${capital(then)}.` : `If ${matchesOf(rule)}, ${then}.`
 }
 
 /** Null unless the rule holds calls. */
