@@ -447,3 +447,26 @@ inBrowser('the list counts what each rule held and denied', async () => {
   await row.getByText('1 denied').waitFor()
   await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
 })
+
+inBrowser('the rules for agents are added by one button, and only once', async () => {
+  const starters = async () => {
+    const { body: templates } = await home.call('admin', 'GET', '/rule-templates?limit=200')
+    const { body: saved } = await home.call('admin', 'GET', `${rules()}?limit=200`)
+    const names = templates.data.flatMap((each: { starter: boolean; body: { name: string } }) =>
+      each.starter ? [each.body.name] : [],
+    )
+    return saved.data.filter((each: { name: string }) => names.includes(each.name))
+  }
+  const { page } = await signedInAt(home.server, 'approver', '/console/sessions/install', phone)
+  await page.getByRole('button', { name: 'Add the rules for agents' }).click()
+  await page.getByText('The rules for agents are in the list.').waitFor()
+  const added = await starters()
+  expect(added.length).toBeGreaterThan(2)
+  expect(added.every((each: { status: string }) => each.status === 'shadow')).toBe(true)
+  await page.goto(`${home.server.base}/console/sessions/install`)
+  await page.getByLabel('They begin').selectOption('active')
+  await page.getByRole('button', { name: 'Add the rules for agents' }).click()
+  await page.getByText('The rules for agents are in the list.').waitFor()
+  expect(await starters()).toEqual(added)
+  for (const { id } of added) await home.call('admin', 'DELETE', `${rules()}/${id}`)
+})

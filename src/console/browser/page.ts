@@ -145,7 +145,8 @@ function follow() {
       return
     }
     if (stream?.readyState === EventSource.CLOSED) stream = null
-    if (document.visibilityState === 'visible' && stream === null) await refresh()
+    // After a load that failed, no further event may come.
+    if (document.visibilityState === 'visible' && (stream === null || failures > 0)) await refresh()
     setTimeout(() => void look(), failures > 3 ? longPause : pause)
   }
   setTimeout(() => void look(), pause)

@@ -1,4 +1,6 @@
 import { installPath, keysPath, rulesPath } from '../../contract/pages.ts'
+import { empty, Select } from '../parts/form.tsx'
+import { PostForm } from '../parts/layout.tsx'
 import { Choice, Table } from '../parts/list.tsx'
 import { isAtLeast, type PersonsVisit, type Shown } from '../visit.ts'
 
@@ -49,15 +51,25 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
         <section class="card stack" aria-labelledby="rules">
           <h2 id="rules">Rules to start with</h2>
           <p>
-            Without a rule, every call is allowed. The templates for agents hold calls that send company data,
-            open secrets, or push by force.
+            Without a rule, every call is allowed. The rules for agents hold calls that send company data,
+            open secrets, or push by force. Each one can be changed and switched off on the page Rules.
           </p>
           {isAtLeast(visit, 'admin') ? (
-            <p>
-              <a class="button" href={rulesPath}>
-                Start from a template
-              </a>
-            </p>
+            <PostForm action={rulesPath} token={visit.token} class="fill">
+              <Select
+                name="status"
+                label="They begin"
+                options={[
+                  ['shadow', 'in shadow: they only record what they would hold'],
+                  ['active', 'active: they hold from the next call on'],
+                ]}
+                value="shadow"
+                filled={empty}
+              />
+              <button name="action" value="starter">
+                Add the rules for agents
+              </button>
+            </PostForm>
           ) : (
             <p class="quiet">An admin or owner makes rules.</p>
           )}

@@ -324,16 +324,34 @@ const Templates = ({ templates }: { templates: readonly Template[] }) => (
   </details>
 )
 
+const act = (visit: PersonsVisit, form: Form): Promise<Result<unknown>> =>
+  form.get('action') === 'approvals-on'
+    ? visit.api.call('PATCH /organizations/{id}/governance', {
+        params: { id: organizationId(visit) },
+        body: { approvals_enabled: true },
+      })
+    : actOnRule(visit, form)
+
+/** One after another, and a second time does nothing: a rule of the same name stays as it is. */
+async function addStarterRules(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
+  const templates = await visit.api.call('GET /rule-templates', { query: { limit: '200' } })
+  if (!templates.ok) return templates
+  const status = form.get('status') === 'active' ? 'active' : 'shadow'
+  for (const { starter, kind, body } of templates.body.data) {
+    if (!starter || kind !== 'rule') continue
+    const made = await visit.api.call('POST /organizations/{id}/rules', {
+      params: { id: organizationId(visit) },
+      body: { ...body, status },
+    })
+    if (!made.ok && made.details?.some(({ path }) => path === 'name') !== true) return made
+  }
+  return templates
+}
+
 /** `POST /console/rules` */
 export async function changeRules(visit: PersonsVisit, form: Form): Promise<Shown> {
   const action = form.get('action') ?? ''
-  const done =
-    action === 'approvals-on'
-      ? await visit.api.call('PATCH /organizations/{id}/governance', {
-          params: { id: organizationId(visit) },
-          body: { approvals_enabled: true },
-        })
-      : await actOnRule(visit, form)
+  const done = await (action === 'starter' ? addStarterRules(visit, form) : act(visit, form))
   if (!done.ok) return rulesPage(visit, done)
   return {
     redirect: waitsFor(done.body) ?? (action === 'approvals-on' ? rulesPath : `${rulesPath}?done=${action}`),

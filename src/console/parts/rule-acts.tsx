@@ -17,6 +17,7 @@ const acts: Readonly<Record<Status, string>> = {
 }
 
 export const ruleResults: Labels = {
+  starter: 'The rules for agents are in the list. Those that were there already stay as they are.',
   active: 'The rule is active: it decides from the next call on.',
   shadow: 'The rule is in shadow: it only records what it would decide.',
   inactive: 'The rule is off: it decides nothing.',
