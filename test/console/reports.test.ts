@@ -52,14 +52,14 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
 })
 
 test('the files have the same time, and no cell that a program would compute', async () => {
-  const agent = { agent: { name: '=1+1', kind: 'claude-code' }, session_id: 's', tool_name: 'Bash' }
+  const agent = { agent: { name: '=1+1;=2', kind: 'claude-code' }, session_id: 's', tool_name: 'Bash' }
   await home.server.call(home.server.identities.agent_key, 'POST', '/authorize', {
     ...agent,
     tool_input: { command: 'git push' },
   })
   const read = async (place: string) =>
     (await home.get(`${path}/${place}`, await home.cookieOf('admin'))).text()
-  expect(await read('agents.csv')).toContain(`"'=1+1","1","0","1","0","0"\r\n`)
+  expect(await read('agents.csv')).toContain(`"'=1+1;'=2","1","0","1","0","0"\r\n`)
   const days = await read(`days.csv?from=${today()}&to=${today()}`)
   expect(days).toMatch(/^"day","held","approved","rejected","expired","median_decision_seconds"\r\n/)
   expect(days).toContain(`\r\n"${today()}","12","10","0","0",`)
@@ -68,6 +68,8 @@ test('the files have the same time, and no cell that a program would compute', a
   for (const [place, status] of [
     ['other.csv', 404],
     ['days.csv?time=never', 422],
+    // The last day that a date can be.
+    ['days.csv?to=%2B275760-09-13', 422],
   ] as const)
     // prettier-ignore
     expect((await home.get(`${path}/${place}`, await home.cookieOf('admin'))).status).toBe(status)

@@ -126,6 +126,11 @@ inBrowser('an admin sees which recorded calls a rule would decide otherwise, wit
   await page.getByRole('button', { name: 'See what it would change' }).click()
   await changes(page).getByText('would be decided otherwise').waitFor()
   expect(await changes(page).textContent()).toContain('None of the newest')
+  // In shadow it denies no longer what it denies now.
+  await page.getByLabel('State').selectOption('shadow')
+  await page.getByRole('button', { name: 'See what it would change' }).click()
+  await changes(page).getByText('If it were active').waitFor()
+  await changes(page).getByText('denied now would run').waitFor()
   const saved = await named('no shell')
   await home.call('admin', 'DELETE', `${rules()}/${saved.id}`)
 })

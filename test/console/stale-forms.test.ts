@@ -53,6 +53,21 @@ describe('a form that is sent after somebody else changed the same', () => {
     expect(body.category_flags).toEqual({ legal: true })
   })
 
+  test('a rule, in the list of rules', async () => {
+    const body = { name: 'harmless', verdict: 'deny', status: 'shadow', tools: ['jira_search'] }
+    const { id } = (await home.call('admin', 'POST', `${organization}/rules`, body)).body
+    const seen = await seenIn('/console/rules', 'admin', new RegExp(`value="${id}"`))
+    await home.call('owner', 'PATCH', `${organization}/rules/${id}`, { tools: ['*'] })
+    for (const action of ['active', 'delete']) {
+      const refused = await send('/console/rules', 'admin', { action, kind: 'rule', rule: id, seen })
+      expect([refused.status, refused.text.includes(meanwhile)]).toEqual([409, true])
+    }
+    expect((await home.call('admin', 'GET', `${organization}/rules/${id}`)).body.status).toBe('shadow')
+    const now = await seenIn('/console/rules', 'admin', new RegExp(`value="${id}"`))
+    const fields = { action: 'delete', kind: 'rule', rule: id, seen: now }
+    expect((await send('/console/rules', 'admin', fields)).status).toBe(303)
+  })
+
   test('a policy, also one that the form was not opened for', async () => {
     const path = '/console/tools/memory_set'
     const seen = await seenIn(path, 'owner', /value="save"/)

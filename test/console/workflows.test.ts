@@ -220,8 +220,10 @@ test('a call that was not shown like this is not made', async () => {
     const fields = { token, action, text: textOf('one'), once: 'a-tried-step', ...more }
     return plain(await (await home.post(`${path}/new`, fields, {}, await home.cookieOf('member'))).text())
   }
-  expect(await send('run:one', { tried_params: '{"key":"other"}' })).toContain('has changed since you saw it')
-  expect(await send('run:none', { tried_params: '{}' })).toContain('makes no call')
+  expect(await send('run:one', { tried_call: '["memory_get",{"key":"other"}]' })).toContain(
+    'has changed since you saw it',
+  )
+  expect(await send('run:none', { tried_call: '["memory_get",{}]' })).toContain('makes no call')
   expect((await home.call('member', 'GET', '/runs?workflow_name=memory_get')).body.data).toEqual([])
 })
 

@@ -62,13 +62,16 @@ export function show(
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }
 
-/** A program for tables would compute a text that begins like a formula, so such a text gets a quotation mark. */
+/**
+ * A program for tables would compute a text that begins like a formula, so such a text gets a quotation mark, also after
+ * what another program may take for the end of a cell.
+ */
 const csvOf = (rows: readonly (readonly (string | number | null)[])[]): string =>
   rows
     .map((row) =>
       row
         .map((cell) => String(cell ?? ''))
-        .map((text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text))
+        .map((text) => text.replaceAll(/(^|[;,|\t\r\n])(\s*[=+\-@\t\r])/g, "$1'$2"))
         .map((text) => `"${text.replaceAll('"', '""')}"`)
         .join(','),
     )

@@ -20,7 +20,7 @@ import { Facts } from '../parts/values.tsx'
 import { capital, LongText, OrganizationName, Words } from '../parts/words.tsx'
 import { organizationId, type PersonsVisit, type Result, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { runsPath } from './runs.tsx'
+import { dayAfter, runsPath } from './runs.tsx'
 
 /* `/console/audit`: admins read, verify and export the audit log. */
 
@@ -127,11 +127,6 @@ function Count({ log: { total, searched } }: { log: Log }) {
       )}
     </p>
   )
-}
-
-function dayAfter(day: string): string {
-  const time = Date.parse(day)
-  return Number.isNaN(time) ? day : new Date(time + 86_400_000).toISOString().slice(0, 10)
 }
 
 export const eventWords = (type: string): string => capital(type.replaceAll(/[._]/g, ' '))

@@ -10,6 +10,7 @@ import { OrganizationName, Words } from '../parts/words.tsx'
 import { organizationId, type PersonsVisit, type Problem, type Result, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import { sessionsPath } from './sessions.tsx'
+import { dayAfter } from './runs.tsx'
 
 /* `/console/reports`: admins see how much was held in a time, how people decided, and how fast. */
 
@@ -22,10 +23,9 @@ const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10
 /** A month (`2026-11`), a period, or days, of which the last one counts too. Days are in UTC. */
 export function queryOf({ time = '30d', from, to }: Chosen): Query {
   if (from !== undefined || to !== undefined) {
-    const end = Date.parse(to ?? '')
     return {
       ...(from === undefined ? {} : { from }),
-      ...(to === undefined ? {} : { to: Number.isNaN(end) ? to : dayOf(end + day) }),
+      ...(to === undefined ? {} : { to: dayAfter(to) }),
     }
   }
   const [, year, month] = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(time) ?? []

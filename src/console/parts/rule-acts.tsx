@@ -1,6 +1,13 @@
 import { rulesPath } from '../../contract/pages.ts'
-import { organizationId, type Form, type PersonsVisit, type Result, type RuleBody } from '../visit.ts'
-import { onceOf, type Labels } from './form.tsx'
+import {
+  organizationId,
+  type Form,
+  type PersonsVisit,
+  type Result,
+  type RuleBody,
+  type RuleView,
+} from '../visit.ts'
+import { changedSince, empty, onceOf, Seen, type Labels } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
 import { nothingDone } from './waiting.tsx'
 import { Words } from './words.tsx'
@@ -27,7 +34,7 @@ export const ruleResults: Labels = {
 export function RuleActs(props: {
   readonly visit: PersonsVisit
   readonly kind: RuleKind
-  readonly rule: { readonly id: string; readonly name: string; readonly status: Status }
+  readonly rule: Pick<RuleView, 'id' | 'name' | 'status' | 'updated_at'>
 }) {
   const { visit, kind, rule } = props
   const others = (['active', 'shadow', 'inactive'] as const).filter(
@@ -39,6 +46,7 @@ export function RuleActs(props: {
       <OnceField />
       <input type="hidden" name="kind" value={kind} />
       <input type="hidden" name="rule" value={rule.id} />
+      <Seen value={rule.updated_at} filled={empty} />
       <details class="ask">
         <summary class="button">
           Change…
@@ -65,17 +73,25 @@ export function RuleActs(props: {
 
 const isStatus = (given: string): given is Status => Object.hasOwn(acts, given)
 
-export function actOnRule(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
+/** Refuses if somebody has changed the rule after the page was shown. */
+export async function actOnRule(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
   const { api } = visit
   const params = { id: organizationId(visit), rule: form.get('rule') ?? '' }
   const action = form.get('action') ?? ''
   const isLabel = form.get('kind') === 'label_rule'
+  const present = await api.call(
+    isLabel ? 'GET /organizations/{id}/label-rules/{rule}' : 'GET /organizations/{id}/rules/{rule}',
+    { params },
+  )
+  if (!present.ok) return present
+  const changed = changedSince(form, present.body.updated_at)
+  if (changed !== null) return changed
   if (action === 'delete')
     return api.call(
       isLabel ? 'DELETE /organizations/{id}/label-rules/{rule}' : 'DELETE /organizations/{id}/rules/{rule}',
       { params },
     )
-  if (!isStatus(action)) return Promise.resolve(nothingDone)
+  if (!isStatus(action)) return nothingDone
   return api.call(
     isLabel ? 'PATCH /organizations/{id}/label-rules/{rule}' : 'PATCH /organizations/{id}/rules/{rule}',
     { params, body: { status: action }, ...onceOf(form) },

@@ -15,25 +15,39 @@ import { Message, Words } from './words.tsx'
  */
 
 type Backtest = AnswerOf<'POST /organizations/{id}/rules/backtest'>
-export type Checked =
-  | { readonly ok: true; readonly body: Backtest; readonly draft: RuleBody }
-  | ({ readonly ok: false } & Problem)
+interface Effect {
+  readonly ok: true
+  readonly body: Backtest
+  /** What it would change if it were active; null if it is. */
+  readonly active: Backtest | null
+  readonly draft: RuleBody
+}
+export type Checked = Effect | ({ readonly ok: false } & Problem)
 
 /** Few enough to be answered while somebody types. */
 const mostCalls = 500
 
-/** `replaces` is the id of the saved rule that the draft changes. The draft is judged as if it were active. */
+type Draft = BodyOf<'POST /organizations/{id}/rules/backtest'>['rules'][number]
+
+/** `replaces` is the id of the saved rule that the draft changes. */
 export async function checkDraft(
   visit: PersonsVisit,
-  draft: BodyOf<'POST /organizations/{id}/rules/backtest'>['rules'][number],
+  draft: Draft,
   replaces: string | null,
 ): Promise<Checked> {
-  const checked = await visit.api.call('POST /organizations/{id}/rules/backtest', {
-    params: { id: organizationId(visit) },
-    body: { rules: [{ ...draft, status: 'active' }], beside_saved: { replaces }, most: mostCalls },
-  })
-  // The route has read it.
-  if (checked.ok) return { ...checked, draft: draft as RuleBody }
+  const asked = (rule: Draft) =>
+    visit.api.call('POST /organizations/{id}/rules/backtest', {
+      params: { id: organizationId(visit) },
+      body: { rules: [rule], beside_saved: { replaces }, most: mostCalls },
+    })
+  const isActive = (draft.status ?? 'active') === 'active'
+  const [checked, active] = await Promise.all([
+    asked(draft),
+    isActive ? null : asked({ ...draft, status: 'active' }),
+  ])
+  if (checked.ok)
+    // The route has read it.
+    return { ...checked, active: active?.ok === true ? active.body : null, draft: draft as RuleBody }
   const details = checked.details?.map((each) => ({ ...each, path: each.path.replace(/^rules\.0\.?/, '') }))
   return { ...checked, ...(details === undefined ? {} : { details }) }
 }
@@ -48,12 +62,26 @@ export function RuleCheck({ checked, now }: { checked: Checked | null; now: Date
           <p>
             <Message text={ruleSentence(checked.draft)} />
           </p>
+          <p>{stateWords[checked.draft.status]}</p>
           <Counts body={checked.body} />
           <Samples body={checked.body} now={now} />
+          {checked.active === null ? null : (
+            <>
+              <h3>If it were active</h3>
+              <Counts body={checked.active} />
+              <Samples body={checked.active} now={now} />
+            </>
+          )}
         </section>
       )}
     </Live>
   )
+}
+
+const stateWords: Readonly<Record<RuleBody['status'], string | null>> = {
+  active: null,
+  shadow: 'In shadow it decides nothing: it only records what it would decide.',
+  inactive: 'While it is off, it decides nothing.',
 }
 
 const becomes: Readonly<Record<Verdict, string>> = {

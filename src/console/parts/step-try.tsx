@@ -26,7 +26,10 @@ export interface StepTrial {
 /** The value of the button that tries a step, and of the one that makes the call. */
 const [trying, running] = ['try:', 'run:']
 
-const fieldOfShown = 'tried_params'
+const fieldOfShown = 'tried_call'
+
+/** The call that was shown, and only this one is made. */
+const shownOf = (tool: string, params: JsonObject): string => JSON.stringify([tool, params])
 
 /** Which step the form asks for; null for another action. */
 export function askedStep(form: Form): { readonly stepId: string; readonly run: boolean } | null {
@@ -65,9 +68,9 @@ export async function tryStep(visit: PersonsVisit, form: Form, preview: Preview)
     return refused(
       `the step \`${stepId}\` was not tried, because \`${unknown}\` is not known yet: write inputs and assumed outputs under the definition, or try the call on the page of its tool`,
     )
-  if (run && form.get(fieldOfShown) !== JSON.stringify(params))
+  if (run && form.get(fieldOfShown) !== shownOf(step.tool, params))
     return refused(
-      `the step \`${stepId}\` was not called, because it has changed since you saw it: try it again, and read its parameters`,
+      `the step \`${stepId}\` was not called, because it has changed since you saw it: try it again, and read its tool and parameters`,
     )
   const { idempotencyKey: once } = onceOf(form)
   const tried = await visit.api.call('POST /tools/{name}/try', {
@@ -130,7 +133,7 @@ function Run({ tried, action }: { tried: StepTrial; action: string }) {
         <p>
           {`It calls ${tool} for real, as a run of your workflow “Try ${tool}”. Rules decide it like any other call.`}
         </p>
-        <input type="hidden" name={fieldOfShown} value={JSON.stringify(params)} />
+        <input type="hidden" name={fieldOfShown} value={shownOf(tool, params)} />
         <button
           name="action"
           value={`${running}${stepId}`}

@@ -497,7 +497,10 @@ export const newestResolutions = (
     from resolutions where run_id = ${runId} and step_id = any(${[...stepIds]}::text[])) as r
   where place <= ${most} order by step_id, place`
 
-/** Runs whose inputs have the file, newest first. `searched`: the number of runs that were looked at. */
+/**
+ * Runs whose inputs have the file, newest first. `searched` runs are looked at, and one row without an id says so if none
+ * has it.
+ */
 export const runsThatTook = (
   organizationId: string,
   file: {
@@ -510,21 +513,24 @@ export const runsThatTook = (
     readonly most: number
   },
 ): RawBuilder<{
-  readonly id: string
+  readonly id: string | null
   readonly workflow_name: string | null
   readonly status: RunStatus
   readonly created_at: Date
   readonly searched: number
 }> => sql`
-  with searched as materialized (
+  with looked as materialized (
     select id, workflow_id, status, created_at,
-      position(${file.id} in (input_labels -> ${file.input}::text)::text) > 0 as takes_it
+      poll_of is null and position(${file.id} in (input_labels -> ${file.input}::text)::text) > 0 as takes_it
     from runs
-    where organization_id = ${organizationId} and poll_of is null
+    where organization_id = ${organizationId}
       and created_at >= ${file.from}::timestamptz - interval '1 second'
       and created_at <= ${file.until}::timestamptz + interval '1 second'
     order by created_at desc limit ${file.searched})
-  select s.id, w.name as workflow_name, s.status, s.created_at,
-    (select count(*)::int from searched) as searched
-  from searched s left join workflows w on w.id = s.workflow_id
-  where s.takes_it order by s.created_at desc limit ${file.most}`
+  select t.id, t.workflow_name, t.status, t.created_at, c.searched
+  from (select count(*)::int as searched from looked) c
+  left join (
+    select l.id, w.name as workflow_name, l.status, l.created_at
+    from looked l left join workflows w on w.id = l.workflow_id
+    where l.takes_it order by l.created_at desc limit ${file.most}) t on true
+  order by t.created_at desc`

@@ -25,7 +25,8 @@ export interface Searched {
 }
 
 /** Entries about an object follow its creation, mostly soon: those of an id are searched from there on. */
-const idForm = /^[a-z]+_([0-9A-HJKMNP-TV-Z]{26})$/
+/** Its time begins with at most 7, else it is none. */
+const idForm = /^[a-z]+_([0-7][0-9A-HJKMNP-TV-Z]{25})$/
 /** Milliseconds by which clocks may differ. */
 const slack = 60_000
 

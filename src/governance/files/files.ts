@@ -12,7 +12,7 @@ import type { Context, Changing, Unsealing } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { keepMade, type Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
-import { listPage, type Page, type PageRequest } from '../page.ts'
+import { listPage, readBounded, type Page, type PageRequest } from '../page.ts'
 import { fileBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 import { sql, type Selectable } from 'kysely'
@@ -148,23 +148,22 @@ export async function runsOfFile(
 ): Promise<{ readonly runs: readonly RunOfFile[]; readonly is_all: boolean }> {
   const { created_at: from, last_used_at: until } = await readFile(db, organizationId, id)
   if (until === null) return { runs: [], is_all: true }
-  const { rows } = await runsThatTook(organizationId, {
-    id,
-    input: filesInput,
-    from: new Date(from),
-    until: new Date(until),
-    searched: mostSearched,
-    most: mostRuns + 1,
-  }).execute(db)
-  const searched = rows[0]?.searched ?? 0
+  const { rows } = await readBounded(db, (trx) =>
+    runsThatTook(organizationId, {
+      id,
+      input: filesInput,
+      from: new Date(from),
+      until: new Date(until),
+      searched: mostSearched,
+      most: mostRuns + 1,
+    }).execute(trx),
+  )
+  const found = rows.flatMap(({ id: run, workflow_name, status, created_at }) =>
+    run === null ? [] : [{ id: run, workflow_name, status, created_at: created_at.toISOString() }],
+  )
   return {
-    runs: rows.slice(0, mostRuns).map((row) => ({
-      id: row.id,
-      workflow_name: row.workflow_name,
-      status: row.status,
-      created_at: row.created_at.toISOString(),
-    })),
-    is_all: rows.length > 0 && rows.length <= mostRuns && searched < mostSearched,
+    runs: found.slice(0, mostRuns),
+    is_all: found.length <= mostRuns && (rows[0]?.searched ?? 0) < mostSearched,
   }
 }
 

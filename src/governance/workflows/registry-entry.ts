@@ -95,7 +95,7 @@ export interface TemplateDetail extends TemplateView {
   readonly definition: WorkflowDefinition | null
 }
 
-/** Whoever may use a template may read its frozen version, although others of the workflow are for its authors. */
+/** An owner has published this version, so whoever sees the workflow may read it. Other versions are for its authors. */
 export async function readTemplate(db: Db, workflowId: string): Promise<TemplateDetail> {
   const row = await db
     .selectFrom('registry_entries as e')
