@@ -27,6 +27,10 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       `create table if not exists schema_migrations
          (name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
     )
+    // What waits for a table makes every later request for it wait too. A setting of the role or database goes before.
+    await client.query(
+      `select set_config('lock_timeout', '10s', false) where current_setting('lock_timeout') = '0'`,
+    )
     const done = await appliedBefore(client)
     requireKnown(done)
     const applied: string[] = []
@@ -39,8 +43,9 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
           migration.name,
           checksumOf(migration.sql),
         ])
-      }).catch((cause: Error) => {
-        throw new Error(`migration \`${migration.name}\` failed: ${cause.message}`, { cause })
+      }).catch((cause: pg.DatabaseError) => {
+        const advice = lockCodes.has(cause.code ?? '') ? `. ${whenLocked}` : ''
+        throw new Error(`migration \`${migration.name}\` failed: ${cause.message}${advice}`, { cause })
       })
       applied.push(migration.name)
     }
@@ -53,6 +58,11 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     await client.end()
   }
 }
+
+/** SQLSTATE of a lock that was not given in time, and of a deadlock. */
+const lockCodes: ReadonlySet<string> = new Set(['55P03', '40P01'])
+const whenLocked =
+  'Other transactions use the table: stop the other processes of Countersign, or end those that stand in `pg_stat_activity` for long, and migrate again. Nothing of this migration was changed.'
 
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string>> {
   const { rows } = await client.query<{ name: string; checksum: string }>('select * from schema_migrations')

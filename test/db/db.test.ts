@@ -85,6 +85,56 @@ describe('migrations', () => {
     expect(lines).toHaveLength(1)
   })
 
+  const sqlOf = (name: string): string => migrations.find((each) => each.name === name)?.sql ?? ''
+
+  test('the tools of each version are filled in, whatever its texts say, while others read', async () => {
+    const steps = [{ tool: 'slack_send_message', note: '\\\u0000' }, { tool: 'mail_send' }, { compute: {} }]
+    await client.query(`insert into organizations (id, name) values ('org_1', 'A')`)
+    await client.query(`insert into users (id, email, name) values ('usr_1', 'a@a.example', 'A')`)
+    await client.query(
+      `insert into workflows (id, organization_id, name, current_version, created_by) values ('wf_1', 'org_1', 'W', 1, 'usr_1')`,
+    )
+    await client.query(
+      `insert into workflow_versions (workflow_id, version, definition, digest, deployed_by, authors, step_authors)
+       values ('wf_1', 1, $1, '', 'usr_1', '[]', '[]')`,
+      [JSON.stringify({ steps: [...steps, ...steps] })],
+    )
+    await client.query('begin')
+    await client.query(sqlOf('0031-fill-version-tools'))
+    const { rows } = await client.query('select tools from workflow_versions')
+    expect(rows).toEqual([{ tools: ['mail_send', 'slack_send_message'] }])
+    expect(await lockedForReading()).toEqual([])
+    await client.query('commit')
+  })
+
+  /** The tables that nobody else can read until the transaction ends. */
+  const lockedForReading = async (): Promise<unknown[]> =>
+    (
+      await client.query(`select relation::regclass::text as name from pg_locks l join pg_class c on c.oid = l.relation
+        where l.pid = pg_backend_pid() and l.mode = 'AccessExclusiveLock' and c.relkind = 'r'`)
+    ).rows
+
+  test('indexes of approvals are built while others read', async () => {
+    await client.query('drop index approvals_sought, approvals_of_groups, approvals_answered')
+    await client.query('begin')
+    await client.query(sqlOf('0032-approvals-search'))
+    expect(await lockedForReading()).toEqual([])
+    await client.query('rollback')
+  })
+
+  test('a table that stays in use is not waited for, and the error says what to do', async () => {
+    await client.query('create index approvals_listing on approvals (organization_id, id desc)')
+    await client.query(`delete from schema_migrations where name = '0038-approvals-listing'`)
+    await client.query('begin; lock table approvals in access share mode')
+    const url = new URL(database.ownerUrl)
+    url.searchParams.set('options', '-c lock_timeout=10')
+    await expect(migrate({ url: url.href })).rejects.toThrow(
+      /^migration `0038-approvals-listing` failed: .*lock timeout\. Other transactions use the table: stop the other processes/,
+    )
+    await client.query('rollback')
+    expect(await migrate({ url: database.ownerUrl })).toEqual({ applied: ['0038-approvals-listing'] })
+  })
+
   test('an error names the migration in which it happened', async () => {
     await client.query('drop schema public cascade; create schema public; create table organizations ()')
     await expect(migrate({ url: database.ownerUrl })).rejects.toThrow(

@@ -27,15 +27,20 @@ import { rerunBatches } from './0026-rerun-batches.ts'
 import { resolutions } from './0027-resolutions.ts'
 import { rerunVersions } from './0029-rerun-versions.ts'
 import { versionTools } from './0030-version-tools.ts'
+import { fillVersionTools } from './0031-fill-version-tools.ts'
 import { approvalsSearch } from './0032-approvals-search.ts'
 import { whoWasTold } from './0033-who-was-told.ts'
 import { agentSessionsBegun } from './0034-agent-sessions-begun.ts'
 import { ruleCounts } from './0035-rule-counts.ts'
+import { deniedByRule } from './0036-denied-by-rule.ts'
+import { votesOfPerson } from './0037-votes-of-person.ts'
+import { approvalsListing } from './0038-approvals-listing.ts'
 import { touches } from './0028-touches.ts'
 
 /**
  * All migrations, in the order in which they run. A change of the schema is a new migration with the next number, in a
- * file of its own. A migration is never undone, and never edited once others have it.
+ * file of its own. A migration is never undone, and never edited once others have it. The locks that it takes are held
+ * until its end: what locks a table against reading, and what writes many rows, are migrations of their own.
  */
 export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0001-baseline', sql: baseline },
@@ -68,10 +73,14 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0028-touches', sql: touches },
   { name: '0029-rerun-versions', sql: rerunVersions },
   { name: '0030-version-tools', sql: versionTools },
+  { name: '0031-fill-version-tools', sql: fillVersionTools },
   { name: '0032-approvals-search', sql: approvalsSearch },
   { name: '0033-who-was-told', sql: whoWasTold },
   { name: '0034-agent-sessions-begun', sql: agentSessionsBegun },
   { name: '0035-rule-counts', sql: ruleCounts },
+  { name: '0036-denied-by-rule', sql: deniedByRule },
+  { name: '0037-votes-of-person', sql: votesOfPerson },
+  { name: '0038-approvals-listing', sql: approvalsListing },
 ]
 
 export interface Migration {

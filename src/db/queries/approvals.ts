@@ -182,7 +182,7 @@ export const hasSeatFor = (
 
 /** SQL: whether a row of `approvals` has this text in what everybody sees of it, or is named by it. */
 export const isFound = (organizationId: string, text: string): RawBuilder<boolean> => sql<boolean>`(
-  sought like lower(${`%${text.replaceAll(/[\\%_]/g, '\\$&')}%`}) or approvals.id = ${text} or run_id = ${text}
+  lower(coalesce(tool, '') || ' ' || coalesce(title, '')) like lower(${`%${text.replaceAll(/[\\%_]/g, '\\$&')}%`}) or approvals.id = ${text} or run_id = ${text}
   or workflow_id in (select w.id from workflows w where w.organization_id = ${organizationId}
                      and position(lower(${text}) in lower(w.name)) > 0)
   or requested_by in (select u.id from memberships m join users u on u.id = m.user_id

@@ -33,8 +33,8 @@ export interface WorkflowVersionsTable {
   /** The SHA-256 of the canonical JSON (RFC 8785) of the definition. */
   digest: string
   message: Generated<string>
-  /** Names of the tools of its steps, each once. */
-  tools: readonly string[]
+  /** Names of the tools of its steps, each once. null: a process of an older version saved it. */
+  tools: readonly string[] | null
   deployed_by: string
   deployed_at: Generated<Date>
   /** Current before the rollback, which deployed `rolled_back_to` again. Both are null without one. */

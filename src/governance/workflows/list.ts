@@ -1,12 +1,13 @@
 import { sql } from 'kysely'
 import type { RunStatus } from '../../contract/status.ts'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { getTool } from '../../tools/index.ts'
 import type { Configured, Reading } from '../context.ts'
 import type { Caller } from '../access/identity.ts'
 import { covers } from '../access/scopes.ts'
 import { hasPart, listPage, type Page, type PageRequest } from '../page.ts'
 import { readConnected, toolStanding } from '../tools/connections.ts'
-import { summaryOf, type WorkflowSummary } from './workflows.ts'
+import { summaryOf, toolsOf, type WorkflowSummary } from './workflows.ts'
 
 export interface ListedWorkflow extends WorkflowSummary {
   readonly created_by_email: string
@@ -51,6 +52,7 @@ export async function listWorkflows(
     .select([
       'u.email',
       'v.tools',
+      sql<string | null>`case when v.tools is null then v.definition end`.as('unread'),
       (seesRuns ? lastRun : sql<null>`null`).as('last_run'),
       sql<number>`(select count(*)::int from triggers t where t.workflow_id = w.id)`.as('trigger_count'),
     ])
@@ -66,12 +68,12 @@ export async function listWorkflows(
     query,
     'workflow',
     page,
-    ({ email, tools, last_run: run, trigger_count, ...row }) => ({
+    ({ email, tools, unread, last_run: run, trigger_count, ...row }) => ({
       ...summaryOf(row),
       created_by_email: email,
       last_run: run && { ...run, created_at: new Date(run.created_at).toISOString() },
       trigger_count,
-      warnings: tools.flatMap(whyNot),
+      warnings: (tools ?? toolsOf(JSON.parse(unread as string) as WorkflowDefinition)).flatMap(whyNot),
     }),
     'w.id',
   )

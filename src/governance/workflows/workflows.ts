@@ -387,7 +387,7 @@ export async function deploy(
       definition: JSON.stringify(version.definition),
       digest,
       message: version.message,
-      tools: [...new Set(version.definition.steps.flatMap(({ tool }) => tool ?? []))].sort(),
+      tools: toolsOf(version.definition),
       deployed_by: caller.userId,
       deployed_at: tx.now,
       rolled_back_from: rolledBack?.from ?? null,
@@ -443,6 +443,10 @@ function appendWorkflowEvent(
     metadata: { ...metadata, ...caller.cause },
   })
 }
+
+/** Each once. */
+export const toolsOf = ({ steps }: WorkflowDefinition): readonly string[] =>
+  [...new Set(steps.flatMap(({ tool }) => tool ?? []))].sort()
 
 export function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
   return {

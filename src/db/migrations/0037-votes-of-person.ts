@@ -1,0 +1,4 @@
+/** The list of approvals shows what one person decided. */
+export const votesOfPerson = `
+create index approval_votes_of_person on approval_votes (user_id, approval_id);
+`
