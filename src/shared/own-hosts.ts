@@ -46,7 +46,8 @@ export function hostIn(header: string): string | null {
   return host === undefined ? null : bareHost(host)
 }
 
-function isLoopback(host: string): boolean {
+/** An address of loopback, or `localhost`. */
+export function isLoopback(host: string): boolean {
   if (host === 'localhost') return true
   return isIP(host) !== 0 && ipaddr.process(host).range() === 'loopback'
 }

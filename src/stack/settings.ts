@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from '../shared/environment.ts'
+import { isLoopback } from '../shared/own-hosts.ts'
 import { projectRoot } from '../shared/project-root.ts'
 
 /** The checkpoints of audit logs, in the data folder. */
@@ -14,8 +15,8 @@ export function readStackSettings(env: NodeJS.ProcessEnv) {
   const isOwnDatabase = Boolean(env['DATABASE_URL'])
   return {
     production: e.APP_ENV === 'production',
-    /** Stand-ins for GitHub and Slack run only here. */
-    isDevelopment: e.APP_ENV === 'development',
+    /** Stand-ins for GitHub and Slack. All organizations share them, so nobody else may reach the service. */
+    standIns: e.APP_ENV === 'development' && isLoopback(e.HOST),
     port: e.PORT,
     host: e.HOST,
     postgresPort: e.POSTGRES_PORT,

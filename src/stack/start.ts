@@ -209,7 +209,7 @@ async function childEnvironment(
   }
   // Only stand-ins of this start count.
   delete children['STAND_INS_URL']
-  if (settings.isDevelopment) {
+  if (settings.standIns) {
     // With the same port, connections to them go on after a restart.
     const standInsPort = await portLike(dataDir, 'stand_ins')
     const standIns = await startStandIns({ dataDir, port: standInsPort })

@@ -61,6 +61,28 @@ describe('GitHub', () => {
   })
 })
 
+test('keeps the newest 500 comments of all issues, and cuts texts', async () => {
+  const headers = { authorization: `Bearer ${standInToken}`, 'content-type': 'application/json' }
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(`${standIns.url}${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    return (await answer.json()) as { number: number; id: number; body: string }
+  }
+  const repo = '/github/repos/b/many/issues'
+  const [first, second] = [await post(repo, { title: 'one' }), await post(repo, { title: 'two' })]
+  await post(`${repo}/${first.number}/comments`, { body: 'forgotten' })
+  const kept = await post(`${repo}/${first.number}/comments`, { body: 'x'.repeat(70_000) })
+  expect(kept.body).toHaveLength(65_536)
+  for (let more = 0; more < 499; more += 1) await post(`${repo}/${second.number}/comments`, { body: 'more' })
+  const commentsOf = async ({ number }: { number: number }) =>
+    (await (await fetch(`${standIns.url}${repo}/${number}/comments?per_page=1000`, { headers })).json()) as { id: number }[] // prettier-ignore
+  expect((await commentsOf(first)).map(({ id }) => id)).toEqual([kept.id])
+  expect(await commentsOf(second)).toHaveLength(499)
+})
+
 describe('Slack', () => {
   test('keeps messages, in a channel and to a person, which are found again', async () => {
     const call = callOf('slack_send_message', { channel: '#general', text: 'Hello <b>' })

@@ -165,6 +165,20 @@ describe('settings of npm start', () => {
     })
   })
 
+  test.each([
+    [{}, true],
+    [{ HOST: '127.0.0.2' }, true],
+    [{ HOST: '::1' }, true],
+    [{ HOST: 'localhost' }, true],
+    [{ HOST: '0.0.0.0' }, false],
+    [{ HOST: '::' }, false],
+    [{ HOST: '10.0.0.7' }, false],
+    [{ APP_ENV: 'staging' }, false],
+    [{ APP_ENV: 'production' }, false],
+  ])('with %j, stand-ins for services run: %s', (env, standIns) => {
+    expect(readStackSettings(env).standIns).toBe(standIns)
+  })
+
   test('an empty variable counts as unset', () => {
     expect(readStackSettings({ DATABASE_URL: '', PORT: '', TEMPORAL_ADDRESS: '' })).toEqual(
       readStackSettings({}),

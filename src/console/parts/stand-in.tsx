@@ -25,7 +25,8 @@ export function StandInForms({ services, visit }: { services: readonly Service[]
         </PostForm>
       ))}
       <p class="quiet small">
-        A stand-in runs on the machine of this service, and keeps what is posted. Nothing leaves the machine.
+        A stand-in runs on the machine of this service, and keeps what all its organizations post. Nothing
+        leaves the machine. It runs only while the service listens on a loopback address (HOST).
       </p>
     </div>
   )

@@ -1,4 +1,4 @@
-import type { Keeper, KeptIssue } from './kept.ts'
+import { newestComment, textOf, type Keeper, type KeptIssue } from './kept.ts'
 
 /* The requests of GitHub's API that our tools send. Every repository exists, with one file and what was posted to it. */
 
@@ -61,8 +61,6 @@ const shown = (pages: string, issue: KeptIssue) => ({
   html_url: linkOf(pages, issue),
 })
 
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
-
 function create(keeper: Keeper, pages: string, repo: string, { body }: Request): Answer {
   const { issues } = keeper.kept
   const last = issues.findLast((each) => each.repo === repo)
@@ -71,7 +69,9 @@ function create(keeper: Keeper, pages: string, repo: string, { body }: Request):
     number: (last?.number ?? 0) + 1,
     title: textOf(body['title']),
     body: textOf(body['body']),
-    labels: Array.isArray(body['labels']) ? body['labels'].map(String) : [],
+    labels: Array.isArray(body['labels'])
+      ? body['labels'].slice(0, 100).map((each) => String(each).slice(0, 100))
+      : [],
     created_at: new Date().toISOString(),
     comments: [],
   }
@@ -94,9 +94,8 @@ const commentsOf = (pages: string, issue: KeptIssue) =>
   issue.comments.map((each) => ({ ...each, html_url: `${linkOf(pages, issue)}#comment-${each.id}` }))
 
 function addComment(keeper: Keeper, pages: string, issue: KeptIssue, { body }: Request): Answer {
-  const ids = keeper.kept.issues.flatMap(({ comments }) => comments.map(({ id }) => id))
   const made = {
-    id: Math.max(0, ...ids) + 1,
+    id: newestComment(keeper.kept) + 1,
     body: textOf(body['body']),
     created_at: new Date().toISOString(),
   }

@@ -43,6 +43,12 @@ export type KeptMessage = Kept['messages'][number]
 /** Entries of each kind. The oldest are forgotten. */
 const mostKept = 500
 
+/** Signs. GitHub takes as many, and our tools send no longer texts. */
+const longest = 65_536
+
+/** '' for anything but a text. A longer one is cut. */
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, longest) : '')
+
 export interface Keeper {
   readonly kept: Kept
   /** Writes what has changed. Throws if the disk does not take it, so that nothing is answered that is not kept. */
@@ -57,10 +63,19 @@ export function openKeeper(dataDir: string): Keeper {
     save() {
       for (const list of [kept.issues, kept.channels, kept.messages])
         list.splice(0, Math.max(0, list.length - mostKept))
+      const newest = newestComment(kept)
+      for (const { comments } of kept.issues) {
+        const older = comments.findIndex(({ id }) => id > newest - mostKept)
+        comments.splice(0, older === -1 ? comments.length : older)
+      }
       writeFileAtomic(file, `${JSON.stringify(kept)}\n`, 0o600)
     },
   }
 }
+
+/** Its id: comments are numbered through all issues. 0: there is none. */
+export const newestComment = ({ issues }: Kept): number =>
+  Math.max(0, ...issues.map(({ comments }) => comments.at(-1)?.id ?? 0))
 
 function read(file: string): Kept {
   try {

@@ -1,5 +1,5 @@
 import type { Answer, Request } from './github.ts'
-import type { Keeper, KeptChannel, KeptMessage } from './kept.ts'
+import { textOf, type Keeper, type KeptChannel, type KeptMessage } from './kept.ts'
 
 /* The methods of Slack's API that our tools and messages use. Every channel exists from its first message on. */
 
@@ -15,8 +15,6 @@ export function answerSlack(keeper: Keeper, { path, body }: Request): Answer {
   const said = method === undefined ? refused('unknown_method') : method(keeper, body)
   return { status: 200, body: { ok: true, ...said } }
 }
-
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 const methods: Readonly<Record<string, (keeper: Keeper, given: Said) => Said>> = {
   'auth.test': () => ({ user: 'stand-in', user_id: self, team: 'Stand-in', team_id: 'T0STANDIN' }),
@@ -142,7 +140,7 @@ function messagesIn({ kept }: Keeper, given: Said, isWanted: (message: KeptMessa
 
 function jsonOf(value: unknown): unknown {
   try {
-    return typeof value === 'string' ? JSON.parse(value) : (value ?? null)
+    return JSON.parse(textOf(typeof value === 'string' ? value : JSON.stringify(value)))
   } catch {
     return null
   }
