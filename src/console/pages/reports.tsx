@@ -14,7 +14,8 @@ import { dayAfter } from './runs.tsx'
 
 /* `/console/reports`: admins see how much was held in a time, how people decided, and how fast. */
 
-type Report = AnswerOf<'GET /organizations/{id}/governance/report'>
+type Answer = AnswerOf<'GET /organizations/{id}/governance/report'>
+type Report = Extract<Answer, { readonly held: number }>
 type Query = Readonly<Partial<Record<'period' | 'from' | 'to', string>>>
 
 const day = 86_400_000
@@ -35,10 +36,10 @@ export function queryOf({ time = '30d', from, to }: Chosen): Query {
 
 const names = ['time', 'from', 'to'] as const
 
-function readReport(visit: PersonsVisit, chosen: Chosen): Promise<Result<Report>> {
+function readReport(visit: PersonsVisit, chosen: Chosen, table?: TableName): Promise<Result<Answer>> {
   return visit.api.call('GET /organizations/{id}/governance/report', {
     params: { id: organizationId(visit) },
-    query: queryOf(chosen),
+    query: { ...queryOf(chosen), ...(table === undefined ? {} : { table }) },
   })
 }
 
@@ -47,7 +48,8 @@ export async function reportsPage(visit: PersonsVisit): Promise<Shown> {
   const chosen = chosenOf(visit.query, names)
   const read = await readReport(visit, chosen)
   if (!read.ok) return problemPage(read, visit.place)
-  const report = read.body
+  // Without a table, the answer is the whole report.
+  const report = read.body as Report
   return {
     status: 200,
     title: 'Reports',
@@ -313,7 +315,7 @@ function Days({ report, chosen, now }: { report: Report; chosen: Chosen; now: Da
 }
 
 /** Those that hold most, then those that always pass. */
-const rulesOf = ({ top_rules: top, always_approved_rules: always }: Report) => [
+const rulesOf = ({ top_rules: top = [], always_approved_rules: always = [] }: Answer) => [
   ...top,
   ...always.filter(({ rule_id: id }) => !top.some((each) => each.rule_id === id)),
 ]
@@ -383,11 +385,11 @@ const Agents = ({ report, chosen }: { report: Report; chosen: Chosen }) => (
   </Part>
 )
 
-const rowsOf: Readonly<Record<TableName, (report: Report) => readonly object[]>> = {
-  days: ({ by_day: days }) => days,
+const rowsOf: Readonly<Record<TableName, (answer: Answer) => readonly object[]>> = {
+  days: ({ by_day: days = [] }) => days,
   rules: rulesOf,
-  approvers: ({ top_approvers: approvers }) => approvers,
-  agents: ({ agents }) => agents,
+  approvers: ({ top_approvers: approvers = [] }) => approvers,
+  agents: ({ agents = [] }) => agents,
 }
 
 const missing: Problem = { status: 404, code: 'not_found', message: 'there is no such table' }
@@ -396,7 +398,7 @@ const missing: Problem = { status: 404, code: 'not_found', message: 'there is no
 export async function reportFile(visit: PersonsVisit): Promise<Shown> {
   const table = tables.find((each) => visit.params['table'] === `${each}.csv`)
   if (table === undefined) return problemPage(missing, visit.place)
-  const read = await readReport(visit, chosenOf(visit.query, names))
+  const read = await readReport(visit, chosenOf(visit.query, names), table)
   if (!read.ok) return problemPage(read, visit.place)
   const rows = rowsOf[table](read.body)
   const head = Object.keys(rows[0] ?? { nothing: null })

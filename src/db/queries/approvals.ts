@@ -180,9 +180,11 @@ export const hasSeatFor = (
                           where (l->>'at')::timestamptz <= coalesce(decided_at, clock_timestamp())
                             and (l->>'role' = any(${[...roles]}::text[]) or l->>'id' = any(${[...ids]}::text[])))))`
 
+const partOf = (text: string) => sql`lower(${`%${text.replaceAll(/[\\%_]/g, '\\$&')}%`})`
+
 /** SQL: whether a row of `approvals` has this text in what everybody sees of it, or is named by it. */
 export const isFound = (organizationId: string, text: string): RawBuilder<boolean> => sql<boolean>`(
-  lower(coalesce(tool, '') || ' ' || coalesce(title, '')) like lower(${`%${text.replaceAll(/[\\%_]/g, '\\$&')}%`}) or approvals.id = ${text} or run_id = ${text}
+  lower(tool) like ${partOf(text)} or lower(title) like ${partOf(text)} or approvals.id = ${text} or run_id = ${text}
   or workflow_id in (select w.id from workflows w where w.organization_id = ${organizationId}
                      and position(lower(${text}) in lower(w.name)) > 0)
   or requested_by in (select u.id from memberships m join users u on u.id = m.user_id

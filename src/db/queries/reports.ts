@@ -41,16 +41,25 @@ export interface HeldDay {
   readonly median_decision_seconds: number | null
 }
 
-/** The newest days on which something was held, the newest first. */
-export const countApprovalsByDay = (mine: RawBuilder<boolean>, mostDays: number): RawBuilder<HeldDay> => sql`
-  select to_char(day, 'YYYY-MM-DD') as day, held, approved, rejected, expired, median_decision_seconds
-  from (
-    select date_trunc('day', created_at at time zone 'UTC') as day, count(*) as held, ${countOf('approved')} as approved,
-      ${countOf('rejected')} as rejected, ${countOf('expired')} as expired,
+/** The newest days on which something was held, the newest first. One day after another, because sorting all by day takes longer. */
+export const countApprovalsByDay = (mine: RawBuilder<boolean>, mostDays: number): RawBuilder<HeldDay> => {
+  const held = sql`from approvals where ${mine} and kind not in ('change', 'ask', 'revision')`
+  const newest = (before: RawBuilder<unknown>) => sql`(
+    select date_trunc('day', created_at, 'UTC') ${held} ${before} order by created_at desc limit 1)`
+  return sql`
+  with recursive days (day) as (
+    select ${newest(sql``)}
+    union all
+    select ${newest(sql`and created_at < day`)} from days where day is not null
+  )
+  select to_char(day at time zone 'UTC', 'YYYY-MM-DD') as day, counts.*
+  from (select day from days where day is not null limit ${mostDays}) as days, lateral (
+    select count(*) as held, ${countOf('approved')} as approved, ${countOf('rejected')} as rejected, ${countOf('expired')} as expired,
       percentile_cont(0.5) within group (order by ${seconds}) filter (where ${isDecided}) as median_decision_seconds
-    from approvals where ${mine} and kind not in ('change', 'ask', 'revision')
-    group by 1 order by 1 desc limit ${mostDays}
-  ) as days`
+    ${held} and created_at >= day and created_at < day + interval '24 hours'
+  ) as counts
+  order by days.day desc`
+}
 
 export interface AgentCounts {
   readonly agent_name: string

@@ -97,7 +97,8 @@ const mostDays = 92
 export async function readReport(db: Db, organizationId: string, time: Time): Promise<GovernanceReport> {
   return readBounded(db, async (trx) => {
     const { since, until, words } = await stretchIn(trx, time)
-    const mine = createdIn(organizationId, since, until)
+    const asked = { organizationId, since, until }
+    const mine = mineOf(asked)
     const stretch = await stretchOf(trx, organizationId, { since, until })
     const decisions = await countVerdicts(trx, organizationId, stretch)
     const executions = await countExecutions(trx, mine)
@@ -115,12 +116,54 @@ export async function readReport(db: Db, organizationId: string, time: Time): Pr
       p95_decision_seconds: quantiles?.[1] ?? null,
       approved_within_ten_seconds: soon,
       share_approved_within_ten_seconds: counts.approved === 0 ? null : soon / counts.approved,
-      top_approvers: await topApprovers(trx, mine),
-      ...(await holdingRules(trx, mine)),
-      by_day: (await countApprovalsByDay(mine, mostDays).execute(trx)).rows.toReversed(),
-      agents: (await countOfAgents(createdIn(organizationId, since, until, 'started_at'), 10).execute(trx))
-        .rows,
+      ...(await readTable.approvers(trx, asked)),
+      ...(await readTable.rules(trx, asked)),
+      ...(await readTable.days(trx, asked)),
+      ...(await readTable.agents(trx, asked)),
     }
+  })
+}
+
+/** Each is read without the rest of the report. */
+export const reportTables = ['days', 'rules', 'approvers', 'agents'] as const
+export type ReportTable = (typeof reportTables)[number]
+
+interface Asked {
+  readonly organizationId: string
+  readonly since: Date | undefined
+  readonly until: Date | undefined
+}
+
+const mineOf = ({ organizationId, since, until }: Asked) => createdIn(organizationId, since, until)
+
+const readTable = {
+  days: async (trx: Transaction<Database>, asked: Asked) => ({
+    by_day: (await countApprovalsByDay(mineOf(asked), mostDays).execute(trx)).rows.toReversed(),
+  }),
+  rules: (trx: Transaction<Database>, asked: Asked) => holdingRules(trx, mineOf(asked)),
+  approvers: async (trx: Transaction<Database>, asked: Asked) => ({
+    top_approvers: (await approversOf<Approver>(mineOf(asked), 10).execute(trx)).rows,
+  }),
+  agents: async (trx: Transaction<Database>, { organizationId, since, until }: Asked) => ({
+    agents: (await countOfAgents(createdIn(organizationId, since, until, 'started_at'), 10).execute(trx))
+      .rows,
+  }),
+} satisfies Record<ReportTable, unknown>
+
+export type TableOfReport = Pick<GovernanceReport, 'period' | 'since' | 'until'> &
+  Partial<
+    Pick<GovernanceReport, 'by_day' | 'top_rules' | 'always_approved_rules' | 'top_approvers' | 'agents'>
+  >
+
+export async function readReportTable(
+  db: Db,
+  organizationId: string,
+  time: Time,
+  table: ReportTable,
+): Promise<TableOfReport> {
+  return readBounded(db, async (trx) => {
+    const { since, until, words } = await stretchIn(trx, time)
+    return { ...words, ...(await readTable[table](trx, { organizationId, since, until })) }
   })
 }
 
@@ -136,14 +179,6 @@ async function countExecutions(
     trx,
   )
   return rows[0] ?? { total_executions: 0, gated_executions: 0 }
-}
-
-async function topApprovers(
-  trx: Transaction<Database>,
-  mine: RawBuilder<boolean>,
-): Promise<GovernanceReport['top_approvers']> {
-  const { rows } = await approversOf<Approver>(mine, 10).execute(trx)
-  return rows
 }
 
 async function holdingRules(

@@ -7,6 +7,8 @@ import {
   periods,
   type Period,
   readReport,
+  readReportTable,
+  reportTables,
 } from '../../../src/governance/reports/report.ts'
 import { asAdmin } from '../../support/postgres.ts'
 import { testContext, type TestContext } from '../support.ts'
@@ -111,6 +113,12 @@ test('the reports’ figures are those of the rows, for any rows and period', as
         const { since, ...report } = await readReport(running.context.db, organization, { period })
         expect(report).toEqual(plain(rows, period))
         expectStart(since, period)
+        const tables = await Promise.all(
+          reportTables.map((table) => readReportTable(running.context.db, organization, { period }, table)),
+        )
+        const parts = ['by_day', 'top_rules,always_approved_rules', 'top_approvers', 'agents']
+        expect(tables.map(({ period: _, since: __, until: ___, ...part }) => `${Object.keys(part)}`)).toEqual(parts) // prettier-ignore
+        expect(report).toMatchObject(Object.assign({}, ...tables.map(({ since: _, ...part }) => part)))
         const approvals = await readApprovalsReport(running.context.db, organization, { period })
         expectStart(approvals.since, period)
         expect(approvals.by_category).toEqual(
