@@ -14,9 +14,9 @@ afterAll(() => home?.server.close())
 
 const path = '/console/runs/cancel'
 const statusOf = async (id: string) => (await home.call('admin', 'GET', `/runs/${id}`)).body.status
-const send = async (fields: [string, string][], who: 'admin' | 'member' = 'admin') => {
+const send = async (fields: [string, string][], who: 'admin' | 'member' = 'admin', action = 'cancel') => {
   const token = await home.tokenOf(path, who)
-  const all: [string, string][] = [['token', token], ['action', 'cancel'], ...fields]
+  const all: [string, string][] = [['token', token], ['action', action], ...fields]
   return home.post(path, all, {}, await home.cookieOf(who))
 }
 
@@ -50,18 +50,32 @@ test('without a run, or with more than the page shows, nothing is cancelled', as
   expect(plain(await (await send(many)).text())).toContain('choose at most 50 runs')
 })
 
+test('"All of these" asks about each run that matches, and about no other', async () => {
+  const [own, other] = [await heldRun(home.server, 'member'), await heldRun(home.server, 'owner')]
+  const ask = async (...fields: [string, string][]) =>
+    plain(await (await send(fields, 'member', 'ask')).text())
+  expect(await ask()).toContain('choose at least one run')
+  const all = await ask(['all', 'yes'])
+  expect([all.includes(own), all.includes(other)]).toEqual([true, false])
+  expect(all).toMatch(/Cancel (one|\d+) runs? for good/)
+  expect(await ask(['id', own], ['id', other])).toMatch(/chose, one run ended.*Cancel one run for good/s)
+  expect([await statusOf(own), await statusOf(other)]).toEqual(['paused', 'paused'])
+})
+
 describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
-  inBrowser('an admin leaves one out, and cancels the others with a reason', async () => {
+  inBrowser('an admin chooses two, is asked with their number, and cancels them with a reason', async () => {
     const ids = [await heldRun(home.server, 'member'), await heldRun(home.server, 'owner')]
     const kept = await heldRun(home.server, 'owner')
     const phone = { viewport: { width: 390, height: 844 }, javaScriptEnabled }
     const { page } = await signedInAt(home.server, 'admin', '/console/runs', phone)
     await page.getByRole('link', { name: 'Cancel many' }).click()
-    await page.locator(`input[value="${kept}"]`).uncheck()
+    expect(await page.locator('input:checked').count()).toBe(0)
+    for (const id of ids) await page.locator(`input[value="${id}"]`).check()
+    if (javaScriptEnabled) expect(await violations(page)).toEqual([])
+    await page.getByRole('button', { name: 'Cancel the chosen runs' }).click()
     await page.getByLabel('Reason').fill('the report is wrong')
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
-    await page.locator('summary', { hasText: 'Cancel the chosen runs' }).click()
-    await page.getByRole('button', { name: 'Cancel them for good' }).click()
+    await page.getByRole('button', { name: 'Cancel 2 runs for good' }).click()
     await page.getByText('The chosen runs are cancelled.').waitFor()
     expect(await Promise.all([...ids, kept].map(statusOf))).toEqual(['cancelled', 'cancelled', 'paused'])
     const { body } = await home.call('admin', 'GET', `/runs/${ids[0]}`)

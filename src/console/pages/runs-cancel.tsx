@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { cancelRunsPath } from '../../contract/pages.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { Choice, chosenOf, Empty, Field, Filters, type Chosen } from '../parts/list.tsx'
@@ -6,7 +7,7 @@ import { OnceField, PostForm } from '../parts/layout.tsx'
 import { RunState, wordOf } from '../parts/state.tsx'
 import { Time, zoneWords } from '../parts/time.tsx'
 import { reasonOf } from '../parts/waiting.tsx'
-import { Message, OrganizationName, whoOf, Words } from '../parts/words.tsx'
+import { capital, Message, OrganizationName, whoOf, Words } from '../parts/words.tsx'
 import {
   isAtLeast,
   organizationId,
@@ -79,28 +80,28 @@ export async function cancelRunsPage(
 ): Promise<Shown> {
   if (!isAtLeast(visit, 'member')) return problemPage(notMember, visit.place)
   const open = await openRuns(visit)
-  if (!open.ok) return problemPage(open, visit.place)
+  return open.ok ? choosePage(visit, open.body, refused, done) : problemPage(open, visit.place)
+}
+
+const countOf = (count: number) => (count === 1 ? 'one run' : `${count} runs`)
+
+function choosePage(
+  visit: PersonsVisit,
+  { runs, hasMore }: Open,
+  refused: string | null,
+  done: Failed | null,
+): Shown {
   const chosen: Chosen = chosenOf(visit.query, names)
-  const { runs, hasMore } = open.body
   return {
     status: refused === null ? 200 : 422,
     title: 'Cancel many runs',
     main: (
       <article class="page">
-        <header class="headline">
-          <p class="crumbs small">
-            <a href={runsPath}>Runs</a> /
-          </p>
-          <h1>Cancel many runs</h1>
-          <p class="quiet">
-            <OrganizationName name={visit.person.organization?.name ?? ''} />
-          </p>
-          <p>
-            {isAtLeast(visit, 'admin')
-              ? 'These have not ended. Choose the ones that should.'
-              : 'These are your own runs that have not ended. Choose the ones that should.'}
-          </p>
-        </header>
+        <Head title="Cancel many runs" visit={visit}>
+          {isAtLeast(visit, 'admin')
+            ? 'These have not ended. Choose the ones that should.'
+            : 'These are your own runs that have not ended. Choose the ones that should.'}
+        </Head>
         {refused === null ? null : (
           <p class="alert" role="alert">
             {refused}
@@ -113,12 +114,25 @@ export async function cancelRunsPage(
             Runs that have ended do not count. <a href={runsPath}>All runs</a>
           </Empty>
         ) : (
-          <Cancel runs={runs} hasMore={hasMore} chosen={chosen} visit={visit} />
+          <ChooseRuns runs={runs} hasMore={hasMore} chosen={chosen} visit={visit} />
         )}
       </article>
     ),
   }
 }
+
+const Head = (props: { title: string; visit: PersonsVisit; children: ComponentChildren }) => (
+  <header class="headline">
+    <p class="crumbs small">
+      <a href={runsPath}>Runs</a>
+    </p>
+    <h1>{props.title}</h1>
+    <p class="quiet">
+      <OrganizationName name={props.visit.person.organization?.name ?? ''} />
+    </p>
+    <p>{props.children}</p>
+  </header>
+)
 
 const Which = ({ chosen, visit }: { chosen: Chosen; visit: PersonsVisit }) => (
   <Filters path={cancelRunsPath} chosen={chosen} names={runFilters} title="Filter" kept={['workflow_id']}>
@@ -137,56 +151,42 @@ const Which = ({ chosen, visit }: { chosen: Chosen; visit: PersonsVisit }) => (
   </Filters>
 )
 
-function Cancel(props: Open & { chosen: Chosen; visit: PersonsVisit }) {
+function ChooseRuns(props: Open & { chosen: Chosen; visit: PersonsVisit }) {
   const { runs, hasMore, chosen, visit } = props
   return (
     <PostForm action={pathOf(chosen)} token={visit.token} class="stack">
-      <OnceField />
       <fieldset class="checks stack">
-        <legend>
-          {hasMore
-            ? `The newest ${runs.length} that match`
-            : runs.length === 1
-              ? 'One run'
-              : `${runs.length} runs`}
-        </legend>
+        <legend>{hasMore ? `The newest ${runs.length} that match` : capital(countOf(runs.length))}</legend>
+        <label class="check">
+          <input type="checkbox" name="all" value="yes" />
+          All of these
+        </label>
         <ul class="inbox">
           {runs.map((run) => (
-            <li class="plain-item">
-              <Choose run={run} visit={visit} />
+            <li class="plain-item split">
+              <label class="check">
+                <input type="checkbox" name="id" value={run.id} />
+                <Words text={run.workflow_name ?? 'A run'} most={120} />
+              </label>
+              <About run={run} now={visit.now} />
             </li>
           ))}
         </ul>
       </fieldset>
       {hasMore ? <p class="quiet">There are more: come back for them, or filter.</p> : null}
-      <div class="stack">
-        <label for="reason">Reason (optional)</label>
-        <textarea id="reason" name="reason" rows={2} maxlength={500} />
+      <div class="buttons">
+        <button name="action" value="ask" class="danger">
+          Cancel the chosen runs …
+        </button>
       </div>
-      <details class="ask">
-        <summary class="button danger">Cancel the chosen runs …</summary>
-        <div class="note stack">
-          <p>
-            No new call of them starts, and what waits for a person is withdrawn. Calls that are under way end
-            by themselves, and what was done stays done.
-          </p>
-          <button name="action" value="cancel" class="danger">
-            Cancel them for good
-          </button>
-        </div>
-      </details>
     </PostForm>
   )
 }
 
-function Choose({ run, visit: { now } }: { run: RunHead; visit: PersonsVisit }) {
+function About({ run, now }: { run: RunHead; now: Date }) {
   const { id, status, created_at: at } = run
   return (
-    <div class="split">
-      <label class="check">
-        <input type="checkbox" name="id" value={id} checked />
-        <Words text={run.workflow_name ?? 'A run'} most={120} />
-      </label>
+    <>
       <span class="quiet small">
         <Words text={whoOf(run.requester_email)} most={120} />, <Time at={at} now={now} />
       </span>
@@ -196,8 +196,61 @@ function Choose({ run, visit: { now } }: { run: RunHead; visit: PersonsVisit }) 
           Open<span class="unseen">{` the run ${id}`}</span>
         </a>
       </span>
-    </div>
+    </>
   )
+}
+
+/** Asks once more, with the number. The form names each run, so no other one is cancelled. */
+async function askPage(visit: PersonsVisit, form: Form): Promise<Shown> {
+  if (!isAtLeast(visit, 'member')) return problemPage(notMember, visit.place)
+  const open = await openRuns(visit)
+  if (!open.ok) return problemPage(open, visit.place)
+  const ids = idsOf(form)
+  const isAll = form.get('all') === 'yes'
+  const runs = open.body.runs.filter(({ id }) => isAll || ids.includes(id))
+  if (runs.length === 0) return choosePage(visit, open.body, noneChosen, null)
+  const left = isAll ? 0 : ids.length - runs.length
+  const path = pathOf(chosenOf(visit.query, names))
+  const count = countOf(runs.length)
+  return {
+    status: 200,
+    title: `Cancel ${count}?`,
+    main: (
+      <article class="page">
+        <Head title={`Cancel ${count}?`} visit={visit}>
+          No new call of {runs.length === 1 ? 'it' : 'them'} starts, and what waits for a person is withdrawn.
+          Calls that are under way end by themselves, and what was done stays done.
+        </Head>
+        {left === 0 ? null : (
+          <p class="note">{`Of those that you chose, ${countOf(left)} ended meanwhile or left this list, and ${left === 1 ? 'is' : 'are'} not cancelled.`}</p>
+        )}
+        <ul class="inbox">
+          {runs.map((run) => (
+            <li class="plain-item split">
+              <Words text={run.workflow_name ?? 'A run'} most={120} />
+              <About run={run} now={visit.now} />
+            </li>
+          ))}
+        </ul>
+        <PostForm action={path} token={visit.token} class="stack">
+          <OnceField />
+          {runs.map(({ id }) => (
+            <input type="hidden" name="id" value={id} />
+          ))}
+          <div class="stack">
+            <label for="reason">Reason (optional)</label>
+            <textarea id="reason" name="reason" rows={2} maxlength={500} />
+          </div>
+          <div class="buttons">
+            <button name="action" value="cancel" class="danger">
+              {`Cancel ${count} for good`}
+            </button>
+            <a href={path}>Choose again</a>
+          </div>
+        </PostForm>
+      </article>
+    ),
+  }
 }
 
 const WhatFailed = ({ done: { cancelled, failed } }: { done: Failed }) => (
@@ -205,9 +258,7 @@ const WhatFailed = ({ done: { cancelled, failed } }: { done: Failed }) => (
     <p>
       {cancelled === 0
         ? 'No run was cancelled.'
-        : cancelled === 1
-          ? 'One run is cancelled.'
-          : `${cancelled} runs are cancelled.`}{' '}
+        : `${capital(countOf(cancelled))} ${cancelled === 1 ? 'is' : 'are'} cancelled.`}{' '}
       {failed.length === 1 ? 'This one is not:' : 'These are not:'}
     </p>
     <ul class="bullets">
@@ -232,11 +283,14 @@ function pathOf(chosen: Chosen): string {
   return given.length === 0 ? cancelRunsPath : `${cancelRunsPath}?${new URLSearchParams(given).toString()}`
 }
 
+const noneChosen = 'Nothing was cancelled: choose at least one run.'
+const idsOf = (form: Form) => [...new Set(form.getAll('id'))].filter((id) => /^run_\w{1,40}$/.test(id))
+
 /** `POST /console/runs/cancel` */
 export async function cancelRuns(visit: PersonsVisit, form: Form): Promise<Shown> {
-  const ids = [...new Set(form.getAll('id'))].filter((id) => /^run_\w{1,40}$/.test(id))
-  if (form.get('action') !== 'cancel' || ids.length === 0)
-    return cancelRunsPage(visit, 'Nothing was cancelled: choose at least one run.')
+  if (form.get('action') === 'ask') return askPage(visit, form)
+  const ids = idsOf(form)
+  if (form.get('action') !== 'cancel' || ids.length === 0) return cancelRunsPage(visit, noneChosen)
   if (ids.length > mostCancelled)
     return cancelRunsPage(visit, `Nothing was cancelled: choose at most ${mostCancelled} runs.`)
   const failed: { id: string; message: string }[] = []
