@@ -35,6 +35,8 @@ export const templatePath = (id: string): string => `${templatesPath}/${id}`
 export const startPath = '/console/workflows/:id/run'
 /** The rules, for members; admins change them. */
 export const rulesPath = '/console/rules'
+/** The list of templates for a new rule, unfolded. */
+export const ruleTemplatesPath = `${rulesPath}?templates=1#templates`
 /** Rules that label what tools read stand in the list of rules too. */
 export const labelRulePath = (id: string): string => `${rulesPath}/labels/${id}`
 export const newLabelRulePath = labelRulePath('new')

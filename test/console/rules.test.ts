@@ -152,6 +152,7 @@ inBrowser('an admin starts from a template, whose parts that the form does not s
   await page.locator('summary', { hasText: 'Start from a template' }).click()
   await page.getByRole('link', { name: 'Agents ask before they open files with secrets' }).click()
   const name = await page.getByLabel('Name', { exact: true }).inputValue()
+  expect(await page.getByLabel('What it is for').inputValue()).toContain('Holds reads and changes of files')
   await page.getByLabel('What it is for').fill('our secrets')
   await page.getByLabel('Parameter, condition 2').fill('..')
   await page.getByLabel('Values, condition 2').fill('x')

@@ -1,4 +1,4 @@
-import { groupsPath, rulesPath } from '../../contract/pages.ts'
+import { groupsPath, rulesPath, tryPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
@@ -48,7 +48,7 @@ export const notAdmin: Problem = {
 
 const Crumbs = () => (
   <p class="crumbs small">
-    <a href={rulesPath}>Rules</a> /
+    <a href={rulesPath}>Rules</a>
   </p>
 )
 
@@ -97,7 +97,10 @@ async function templateOf({ api }: PersonsVisit, wanted: string | null) {
     ? listed.body.data.find(({ id, kind }) => id === wanted && kind === 'rule')
     : undefined
   if (found === undefined || !('verdict' in found.body)) return null
-  return { id: found.id, body: { ...found.body, status: 'active' } as RuleBody }
+  return {
+    id: found.id,
+    body: { description: found.description, ...found.body, status: 'active' } as RuleBody,
+  }
 }
 
 const CheckButton = () => (
@@ -159,7 +162,8 @@ async function toldOf(visit: PersonsVisit, rule: RuleView | null) {
   })
   return (
     <p class="note" role="status">
-      {`${result} ${effectOf(rule, settings.ok && !settings.body.approvals_enabled)}`}
+      {`${result} ${effectOf(rule, settings.ok && !settings.body.approvals_enabled)} `}
+      <a href={tryPath}>Try a call</a>
     </p>
   )
 }

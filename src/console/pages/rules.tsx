@@ -1,5 +1,12 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { inboxPath, labelRulePath, newLabelRulePath, rulesPath, tryPath } from '../../contract/pages.ts'
+import {
+  inboxPath,
+  labelRulePath,
+  newLabelRulePath,
+  rulesPath,
+  ruleTemplatesPath,
+  tryPath,
+} from '../../contract/pages.ts'
 import { ChangeWaits, waitingChanges } from '../parts/change.tsx'
 import { labelled, Refused, Told } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
@@ -99,7 +106,7 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
             A rule names calls, such as mails with confidential data, and says whether they are allowed,
             denied, or wait until people approve them.{' '}
             {mayChange(visit) ? (
-              <a href={`${rulesPath}/new`}>Make the first one</a>
+              <a href={ruleTemplatesPath}>Make the first one from a template</a>
             ) : (
               'An admin or owner makes one.'
             )}
@@ -128,7 +135,9 @@ export async function rulesPage(visit: PersonsVisit, refused: Problem | null = n
           <a href={`${rulesPath}?findings=1#findings`}>Look for rules without effect</a>
         </p>
         {findings === null ? null : <Findings findings={findings} />}
-        {templates?.ok === true ? <Templates templates={templates.body.data} /> : null}
+        {templates?.ok === true ? (
+          <Templates templates={templates.body.data} isOpen={visit.query.has('templates')} />
+        ) : null}
         {labelRules.ok ? (
           <LabelRules
             visit={visit}
@@ -310,8 +319,8 @@ const Findings = ({ findings }: { findings: Result<Analysis> }) => (
 
 type Template = AnswerOf<'GET /rule-templates'>['data'][number]
 
-const Templates = ({ templates }: { templates: readonly Template[] }) => (
-  <details>
+const Templates = ({ templates, isOpen }: { templates: readonly Template[]; isOpen: boolean }) => (
+  <details id="templates" open={isOpen}>
     <summary class="button">Start from a template</summary>
     <Table
       label="Templates"
