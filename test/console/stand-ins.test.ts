@@ -34,6 +34,27 @@ test('only admins are offered a stand-in', async () => {
   expect(answer.status).toBe(403)
 })
 
+test('where the organization has a connection, none is offered, and an older page replaces nothing', async () => {
+  const path = '/console/connections/new'
+  const cookie = await home.cookieOf('owner')
+  const connect = async () =>
+    home.post(path, { token: await home.tokenOf(path, 'owner'), action: 'stand-in', service: 'github' }, {}, cookie) // prettier-ignore
+  expect((await connect()).status).toBe(303)
+  for (const each of ['/console/', path]) {
+    const shown = plain(await home.main(each, 'owner'))
+    expect([shown.includes(`${words} GitHub`), shown.includes(`${words} Slack`)]).toEqual([false, true])
+  }
+  await home.server.context.pool.query(`update connections set destination = 'api.github.com'`)
+  const refused = await connect()
+  expect([refused.status, plain(await refused.text())]).toEqual([422, expect.stringContaining('revoke it first')]) // prettier-ignore
+  await revokeAll()
+})
+
+const revokeAll = async () => {
+  for (const { id } of (await home.call('owner', 'GET', '/connections')).body.data)
+    await home.call('owner', 'DELETE', `/connections/${id}`)
+}
+
 describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
   inBrowser.each(['GitHub', 'Slack'])(
     'the first steps connect one for %s, and each page says so',
@@ -52,6 +73,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
       const tool = title === 'GitHub' ? 'github_create_issue' : 'slack_send_message'
       for (const path of ['/console/connections', `/console/tools/${tool}`])
         expect([path, plain(await home.main(path, 'owner')).includes(noted)]).toEqual([path, true])
+      await revokeAll()
     },
   )
 })

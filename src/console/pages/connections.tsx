@@ -12,7 +12,7 @@ import {
 import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
-import { connectStandIn, StandInForms, StandInNote, useStandIn } from '../parts/stand-in.tsx'
+import { connectStandIn, StandInForms, StandInNote, standInsFor, useStandIn } from '../parts/stand-in.tsx'
 import { Badge, Host } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { serviceWords } from '../parts/tool-policy.tsx'
@@ -151,7 +151,11 @@ export async function connectPage(visit: PersonsVisit, given: Filled = empty): P
   const services = await servicesOf(visit)
   const chosen = chosenOf(services, given.form ?? visit.query)
   if (chosen === null)
-    return { status: 200, title: 'Connect a service', main: <Choice services={services} visit={visit} /> }
+    return {
+      status: 200,
+      title: 'Connect a service',
+      main: <Choice services={services} offered={await standInsFor(visit, services)} visit={visit} />,
+    }
   const { service, ways, place } = chosen
   const way = ways[place] as Way
   const form = given.form === null ? null : withoutSecrets(way, given.form)
@@ -204,7 +208,11 @@ function chosenOf(services: readonly Service[], given: Form) {
 
 const newPath = (service: string, way = 0): string => `${connectPath}?service=${service}&way=${way}`
 
-const Choice = ({ services, visit }: { services: readonly Service[]; visit: PersonsVisit }) => (
+const Choice = (props: {
+  services: readonly Service[]
+  offered: readonly Service[]
+  visit: PersonsVisit
+}) => (
   <article class="page">
     <header class="headline">
       <p>
@@ -212,11 +220,11 @@ const Choice = ({ services, visit }: { services: readonly Service[]; visit: Pers
       </p>
       <h1>Connect a service</h1>
     </header>
-    <StandInForms services={services} visit={visit} />
+    <StandInForms offered={props.offered} visit={props.visit} />
     <Table
       label="Services"
       head={['Service', 'Its tools']}
-      rows={services.map((service) => [
+      rows={props.services.map((service) => [
         <a href={newPath(service.name)}>{serviceWords({ service: service.name })}</a>,
         <Tools names={service.tools} />,
       ])}

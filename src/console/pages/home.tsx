@@ -5,14 +5,14 @@ import {
   inboxPath,
   newWorkflowPath,
   peoplePath,
-  rulesPath,
+  ruleTemplatesPath,
   settingsPath,
   workflowsPath,
 } from '../../contract/pages.ts'
 import { Live } from '../parts/layout.tsx'
 import { addressOf } from '../parts/list.tsx'
 import { OnPhone } from '../parts/on-phone.tsx'
-import { StandInForms } from '../parts/stand-in.tsx'
+import { StandInForms, standInsFor } from '../parts/stand-in.tsx'
 import { Asks, sentenceOf } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
 import { whoOf, OrganizationName, Words } from '../parts/words.tsx'
@@ -62,6 +62,8 @@ interface FirstStep {
   readonly why: string
   readonly path: string
   readonly beside?: ComponentChild
+  /** It is shown although it is done, because there is more of it to do. */
+  readonly isKept?: boolean
 }
 
 /** In the order in which they are useful. A part that cannot be read is not done. */
@@ -72,7 +74,10 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
   const [settings, members, rules, connections, workflows, runs, approved, sessions, services] =
     await Promise.all([
       api.call('GET /organizations/{id}/governance', { params }),
-      api.call('GET /organizations/{id}/members', { params, query: { limit: '2' } }),
+      // Only owners see and invite members.
+      isAtLeast(visit, 'owner')
+        ? api.call('GET /organizations/{id}/members', { params, query: { limit: '2' } })
+        : null,
       api.call('GET /organizations/{id}/rules', { params, query: { limit: '1' } }),
       api.call('GET /connections', { query: { ...own, limit: '1' } }),
       api.call('GET /workflows', { query: { ...own, limit: '1' } }),
@@ -81,31 +86,39 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
       api.call('GET /agent-sessions', { query: { ...own, limit: '1' } }),
       api.call('GET /services'),
     ])
+  const standIns = await standInsFor(visit, services.ok ? services.body.data : [])
   return [
     {
       isDone: rules.ok && rules.body.data.length > 0,
       title: 'Write the first rule',
       why: 'Without a rule every call is allowed.',
-      path: `${rulesPath}/new`,
+      path: ruleTemplatesPath,
     },
     {
       isDone: settings.ok && settings.body.approvals_enabled,
       title: 'Turn approvals on',
-      why: 'While they are off, a call that a rule holds is denied.',
+      why: isAtLeast(visit, 'owner')
+        ? 'While they are off, a call that a rule holds is denied.'
+        : 'While they are off, a call that a rule holds is denied. An owner turns them on.',
       path: settingsPath,
     },
-    {
-      isDone: members.ok && members.body.data.length > 1,
-      title: 'Invite a colleague',
-      why: 'Nobody approves a call of their own, so approvals need a second person.',
-      path: peoplePath,
-    },
+    ...(members === null
+      ? []
+      : [
+          {
+            isDone: members.ok && members.body.data.length > 1,
+            title: 'Invite a colleague',
+            why: 'Nobody approves a call of their own, so approvals need a second person.',
+            path: peoplePath,
+          },
+        ]),
     {
       isDone: connections.ok && connections.body.data.length > 0,
       title: 'Connect a service',
       why: 'Tools of GitHub, Slack, Google and others need an account.',
       path: connectPath,
-      beside: <StandInForms services={services.ok ? services.body.data : []} visit={visit} />,
+      beside: <StandInForms offered={standIns} visit={visit} />,
+      isKept: standIns.length > 0,
     },
     {
       isDone: workflows.ok && workflows.body.data.length > 0,
@@ -136,21 +149,23 @@ async function firstSteps(visit: PersonsVisit): Promise<readonly FirstStep[]> {
 }
 
 function FirstSteps({ steps }: { steps: readonly FirstStep[] }) {
-  const open = steps.filter(({ isDone }) => !isDone)
+  const done = steps.filter(({ isDone }) => isDone)
   return (
     <section class="card" aria-labelledby="first">
       <div class="split">
         <h2 id="first">First steps</h2>
-        <p class="quiet small">{`${steps.length - open.length} of ${steps.length} done`}</p>
+        <p class="quiet small">{`${done.length} of ${steps.length} done`}</p>
       </div>
       <ol class="rows">
-        {open.map(({ title, why, path, beside }) => (
-          <li class="row">
-            <a href={path}>{title}</a>
-            <p class="quiet small">{why}</p>
-            {beside}
-          </li>
-        ))}
+        {steps
+          .filter(({ isDone, isKept }) => !isDone || isKept === true)
+          .map(({ isDone, title, why, path, beside }) => (
+            <li class="row">
+              <a href={path}>{title}</a>
+              <p class="quiet small">{isDone ? 'Done. There is more to connect.' : why}</p>
+              {beside}
+            </li>
+          ))}
       </ol>
     </section>
   )

@@ -3,16 +3,35 @@ import { isAtLeast, organizationId, type Form, type PersonsVisit } from '../visi
 import type { Service } from './connect-form.tsx'
 import { onceOf } from './form.tsx'
 import { OnceField, PostForm } from './layout.tsx'
+import { nothingDone } from './waiting.tsx'
 
 /* In development, `npm start` runs stand-ins for some services. A button connects the organization to one of them. */
 
 /** The value of the button. */
 export const useStandIn = 'stand-in'
 
-/** For admins. Elsewhere than in development, no service has one. */
-export function StandInForms({ services, visit }: { services: readonly Service[]; visit: PersonsVisit }) {
-  const offered = services.filter(({ stand_in: address }) => address !== null)
-  if (offered.length === 0 || !isAtLeast(visit, 'admin')) return null
+/** The services for which admins are offered one: it would take the place of the organization's connection. */
+export async function standInsFor(
+  visit: PersonsVisit,
+  services: readonly Service[],
+): Promise<readonly Service[]> {
+  const some = services.filter(({ stand_in: address }) => address !== null)
+  if (some.length === 0 || !isAtLeast(visit, 'admin')) return []
+  const connected = await connectionsOf(visit)
+  return some.filter(({ name }) => connected?.every(({ integration }) => integration !== name))
+}
+
+/** Those of the organization that are not revoked. null if not all can be read. */
+async function connectionsOf(visit: PersonsVisit) {
+  const query = { organization_id: organizationId(visit), limit: '200' }
+  const listed = await visit.api.call('GET /connections', { query })
+  if (!listed.ok || listed.body.next_cursor !== null) return null
+  return listed.body.data.filter(({ owner_id: owner, status }) => owner === null && status !== 'revoked')
+}
+
+/** Elsewhere than in development, no service has one. `offered`: those of `standInsFor`. */
+export function StandInForms({ offered, visit }: { offered: readonly Service[]; visit: PersonsVisit }) {
+  if (offered.length === 0) return null
   return (
     <div class="stack">
       {offered.map(({ name, title }) => (
@@ -32,14 +51,19 @@ export function StandInForms({ services, visit }: { services: readonly Service[]
   )
 }
 
-/** null: there is none. */
-export function connectStandIn(
+const hostOf = (address: string): string => new URL(address).host
+
+/** null: there is none. An older page still offers one; it may only take the place of another stand-in. */
+export async function connectStandIn(
   visit: PersonsVisit,
-  { title, tools, stand_in: address }: Service,
+  { name, title, tools, stand_in: address }: Service,
   form: Form,
 ) {
   const [tool] = tools
   if (address === null || tool === undefined) return null
+  const connected = await connectionsOf(visit)
+  const isTaken = connected?.some((each) => each.integration === name && each.destination !== hostOf(address))
+  if (isTaken !== false) return { ...nothingDone, message: takenBy(title) }
   return visit.api.call('POST /tools/{name}/connect', {
     params: { name: tool },
     query: { organization_id: organizationId(visit) },
@@ -52,10 +76,13 @@ export function connectStandIn(
   })
 }
 
+const takenBy = (title: string): string =>
+  `the organization has a connection to ${title}: revoke it first, if a stand-in should take its place`
+
 /** On the page of a connection to it. */
 export function StandInNote({ service, host }: { service: Service | undefined; host: string }) {
   const address = service?.stand_in ?? null
-  if (service === undefined || address === null || new URL(address).host !== host) return null
+  if (service === undefined || address === null || hostOf(address) !== host) return null
   return (
     <p class="note">
       {`This is a stand-in for ${service.title}, for development only: nothing reaches ${service.title}. `}
