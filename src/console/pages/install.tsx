@@ -1,5 +1,7 @@
-import { installPath, keysPath, rulesPath } from '../../contract/pages.ts'
+import { installPath, keysPath, rulesPath, ruleTemplatesPath } from '../../contract/pages.ts'
 import { empty, Select } from '../parts/form.tsx'
+import { Copy } from '../parts/copy.tsx'
+import { Island } from '../parts/island.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Choice, Table } from '../parts/list.tsx'
 import { isAtLeast, type PersonsVisit, type Shown } from '../visit.ts'
@@ -28,7 +30,7 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
       <article class="page medium">
         <header class="headline">
           <p class="crumbs small">
-            <a href="/console/sessions">Agents</a> /
+            <a href="/console/sessions">Agents</a>
           </p>
           <h1>{`Install the hook in ${name}`}</h1>
           <p>
@@ -37,13 +39,7 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
           </p>
         </header>
         <form method="get" action={installPath} class="search">
-          <Choice
-            name="client"
-            label="Client"
-            chosen={{ client: dialect }}
-            options={clients}
-            any="Claude Code"
-          />
+          <Choice name="client" label="Client" chosen={{ client: dialect }} options={clients} any={null} />
           <button>Show</button>
         </form>
         <Steps base={visit.base} dialect={dialect} />
@@ -52,7 +48,8 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
           <h2 id="rules">Rules to start with</h2>
           <p>
             Without a rule, every call is allowed. The rules for agents hold calls that send company data,
-            open secrets, or push by force. Each one can be changed and switched off on the page Rules.
+            open secrets, or push by force. Each one can be changed and switched off on the page Rules, where{' '}
+            <a href={ruleTemplatesPath}>more templates</a> are.
           </p>
           {isAtLeast(visit, 'admin') ? (
             <PostForm action={rulesPath} token={visit.token} class="fill">
@@ -79,34 +76,33 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
   })
 }
 
+const Command = ({ id, children }: { id: string; children: string }) => (
+  <div class="split">
+    <code id={id} class="whole">
+      {children}
+    </code>
+    <Island of={Copy} props={{ from: id, isPlain: true }} />
+  </div>
+)
+
 function Steps({ base, dialect }: { base: string; dialect: string }) {
   return (
     <section class="card stack" aria-labelledby="steps">
       <h2 id="steps">On the machine of the agent</h2>
       <p>
         1. Make a key that can only ask, and copy it: it is shown once.{' '}
-        <a href={`${keysPath}/new?for=agent`}>Make the key of an agent</a>
+        <a href={`${keysPath}/new?for=agent&client=${dialect}`}>Make the key of an agent</a>
       </p>
       <p>2. Get the hook, one file for Python 3.8 or newer:</p>
-      <p>
-        <code class="whole">{`curl -sS -o service_hook.py ${base}/api/v1/integrations/service_hook.py`}</code>
-      </p>
+      <Command id="get-command">{`curl -sS -o service_hook.py ${base}/api/v1/integrations/service_hook.py`}</Command>
       <p>
         Its checksum must be the <code>sha256</code> that <a href="/api/v1/integrations">this list</a> has:
       </p>
-      <p>
-        <code class="whole">sha256sum service_hook.py</code>
-      </p>
+      <Command id="sum-command">sha256sum service_hook.py</Command>
       <p>3. Install it, with your key in place of KEY. It shows the changes first, and asks:</p>
-      <p>
-        <code class="whole">
-          {`SERVICE_API_URL=${base} SERVICE_API_KEY=KEY python3 service_hook.py install --dialect ${dialect}`}
-        </code>
-      </p>
+      <Command id="install-command">{`SERVICE_API_URL=${base} SERVICE_API_KEY=KEY python3 service_hook.py install --dialect ${dialect}`}</Command>
       <p>4. Test it. Its session then stands on the page Agents:</p>
-      <p>
-        <code class="whole">{`python3 ~/.countersign/service_hook.py doctor --dialect ${dialect}`}</code>
-      </p>
+      <Command id="doctor-command">{`python3 ~/.countersign/service_hook.py doctor --dialect ${dialect}`}</Command>
     </section>
   )
 }
@@ -137,9 +133,7 @@ const Doctor = ({ dialect }: { dialect: string }) => (
         rows={endings.map((each) => [...each])}
       />
       <p>To take the hook out again:</p>
-      <p>
-        <code class="whole">{`python3 ~/.countersign/service_hook.py install --uninstall --dialect ${dialect}`}</code>
-      </p>
+      <Command id="uninstall-command">{`python3 ~/.countersign/service_hook.py install --uninstall --dialect ${dialect}`}</Command>
     </div>
   </details>
 )

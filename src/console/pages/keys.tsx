@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { keysPath, secondFactorPath } from '../../contract/pages.ts'
+import { installPath, keysPath, secondFactorPath } from '../../contract/pages.ts'
 import {
   Confirm,
   empty,
@@ -180,6 +180,8 @@ export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Pr
     }))
     .filter(({ scopes: each }) => each.length > 0)
   const chosen = usable.find(({ name }) => name === visit.query.get('for'))
+  const ofAgent = visit.query.get('for') === 'agent' ? (visit.query.get('client') ?? '') : null
+  const agent = filled.form === null ? ofAgent : filled.form.get('agent')
   return {
     status: filled.problem?.status ?? 200,
     title: 'Create a key',
@@ -209,6 +211,7 @@ export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Pr
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
           <input type="hidden" name="organization_id" value={organization.id} />
+          {agent === null ? null : <input type="hidden" name="agent" value={agent} />}
           {account === null ? null : <input type="hidden" name="service_account" value={account.id} />}
           <Field
             name="name"
@@ -251,7 +254,7 @@ const fields = { name: 'Name', expires_at: 'It ends', scopes: 'What it may do' }
 
 const Crumbs = () => (
   <p class="crumbs small">
-    <a href={keysPath}>Keys</a> /
+    <a href={keysPath}>Keys</a>
   </p>
 )
 
@@ -298,6 +301,7 @@ function missingIn(form: Form): Problem | null {
 /** `POST /console/keys/new` */
 export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown> {
   const account = form.get('service_account')
+  const agent = form.get('agent')
   const missing = missingIn(form)
   if (missing !== null) return newKeyPage(visit, { form, problem: missing })
   const made = await visit.api.call('POST /api-keys', {
@@ -330,6 +334,9 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
         ) : null}
         <p class="links">
           <a href={`${keysPath}/${id}`}>{needsFactor ? 'Confirm it' : 'See what it may do'}</a>
+          {agent === null ? null : (
+            <a href={`${installPath}?client=${encodeURIComponent(agent)}`}>Back to the installation</a>
+          )}
           <a href={keysPath}>All keys</a>
         </p>
       </>

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 
 /** An island: copies the text of the element with this id. Browsers copy only on pages with TLS, or of this machine. */
-export function Copy({ from }: { readonly from: string }) {
+export function Copy({ from, isPlain = false }: { readonly from: string; readonly isPlain?: boolean }) {
   const [canCopy, setCanCopy] = useState(false)
   const [words, setWords] = useState('Copy')
   useEffect(() => setCanCopy(navigator.clipboard !== undefined), [])
@@ -14,7 +14,13 @@ export function Copy({ from }: { readonly from: string }) {
     )
   }
   return (
-    <button type="button" class="primary" hidden={!canCopy} onClick={copy} aria-live="polite">
+    <button
+      type="button"
+      class={isPlain ? undefined : 'primary'}
+      hidden={!canCopy}
+      onClick={copy}
+      aria-live="polite"
+    >
       {words}
     </button>
   )
