@@ -62,7 +62,7 @@ export async function webhookPage(visit: PersonsVisit, given: Filled = empty): P
       <article class="page">
         <header class="headline">
           <p class="crumbs small">
-            <a href={webhooksPath}>Webhooks</a> /
+            <a href={webhooksPath}>Webhooks</a>
           </p>
           <h1>
             <Host host={webhook.host} />
@@ -90,7 +90,7 @@ export async function webhookPage(visit: PersonsVisit, given: Filled = empty): P
 }
 
 const results = {
-  test: 'A test is on its way. It stands among the messages below in a moment.',
+  test: 'A test is on its way. Below stands how it ends.',
   redeliver: 'The message is sent again.',
   off: 'The webhook is off. It hears of nothing that happens now, and what waits for it pauses.',
   on: 'The webhook is on. What still waits for it goes on.',
@@ -250,16 +250,28 @@ function Deliveries(props: {
         data-poll={isOpen ? '' : undefined}
       >
         {deliveries.length === 0 ? (
-          <Empty title={chosen.state === undefined ? 'Nothing was sent yet.' : 'No message is like this.'}>
+          <Empty
+            title={
+              chosen.state !== undefined
+                ? 'No message is like this.'
+                : isOpen
+                  ? 'The test is on its way.'
+                  : 'Nothing was sent yet.'
+            }
+          >
             {chosen.state === undefined
-              ? 'An owner sends a test, or an event happens. Messages are kept for 30 days.'
+              ? isOpen
+                ? 'It is listed here in a moment. Without JavaScript, load the page again.'
+                : 'An owner sends a test, or an event happens. Messages are kept for 30 days.'
               : 'Choose another state.'}
           </Empty>
         ) : (
           <Table
             label="Messages"
             head={['Event', 'State', 'Attempts', 'When', ...(mayAct ? [actions] : [])]}
-            rows={deliveries.map((delivery) => deliveryRow(delivery, mayAct ? path : null, visit))}
+            rows={deliveries.map((delivery) =>
+              deliveryRow(delivery, { visit, isOff: !webhook.active, path: mayAct ? path : null }),
+            )}
           />
         )}
       </Live>
@@ -275,24 +287,31 @@ function Deliveries(props: {
 }
 
 /** `path`: the page whose form sends it again; null for people who may not. */
-const deliveryRow = (delivery: Delivery, path: string | null, { now, token }: PersonsVisit) => [
+const deliveryRow = (
+  delivery: Delivery,
+  {
+    visit: { now, token },
+    isOff,
+    path,
+  }: { readonly visit: PersonsVisit; readonly isOff: boolean; readonly path: string | null },
+) => [
   <>
     {eventWords(delivery.event_type)}
     <WhatFailed delivery={delivery} />
   </>,
-  <DeliveryState delivery={delivery} />,
-  <Attempts delivery={delivery} now={now} />,
+  <DeliveryState delivery={delivery} isOff={isOff} />,
+  <Attempts delivery={delivery} isOff={isOff} now={now} />,
   <Time at={delivery.created_at} now={now} />,
   ...(path === null ? [] : [<Redeliver delivery={delivery} path={path} token={token} />]),
 ]
 
-function Attempts({ delivery, now }: { delivery: Delivery; now: Date }) {
+function Attempts({ delivery, isOff, now }: { delivery: Delivery; isOff: boolean; now: Date }) {
   const { attempts, next_attempt_at: next, last_status: status } = delivery
   return (
     <>
       {attempts}
       {status === null ? null : <span class="quiet">{`, last answer ${status}`}</span>}
-      {next === null || attempts === 0 || new Date(next) <= now ? null : (
+      {next === null || isOff || attempts === 0 || new Date(next) <= now ? null : (
         <span class="quiet">
           , next <Time at={next} now={now} />
         </span>

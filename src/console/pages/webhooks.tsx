@@ -6,7 +6,7 @@ import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { secretPage } from '../parts/secret.tsx'
 import { Badge, type Tone } from '../parts/state.tsx'
-import { Time } from '../parts/time.tsx'
+import { Moment, Time } from '../parts/time.tsx'
 import { Message, OrganizationName, Words } from '../parts/words.tsx'
 import { isAtLeast, organizationId, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
@@ -94,7 +94,7 @@ const rowOf = (webhook: Webhook, now: Date) => [
     <span class="quiet">none yet</span>
   ) : (
     <>
-      <DeliveryState delivery={webhook.last_delivery} />{' '}
+      <DeliveryState delivery={webhook.last_delivery} isOff={!webhook.active} />{' '}
       <Time at={webhook.last_delivery.last_attempt_at ?? webhook.last_delivery.created_at} now={now} />
       <WhatFailed delivery={webhook.last_delivery} />
     </>
@@ -118,8 +118,11 @@ export const states: Readonly<Record<Delivery['state'], readonly [Tone, string]>
   failed: ['bad', 'Given up'],
 }
 
-export function DeliveryState({ delivery: { state, attempts } }: { delivery: Delivery }) {
+/** `isOff`: the webhook is, so what waits pauses. */
+export function DeliveryState(props: { delivery: Delivery; isOff: boolean }) {
+  const { state, attempts } = props.delivery
   const [tone, word] = states[state]
+  if (state === 'waiting' && props.isOff) return <Badge tone="off" word="Off" />
   return <Badge tone={tone} word={state === 'waiting' && attempts > 0 ? 'Tried again' : word} />
 }
 
@@ -190,7 +193,7 @@ export const secretOf = (
         </p>
         {until === null ? null : (
           <p>
-            <Message text={`The secret before it also signs each message until \`${until}\``} />
+            The secret before it also signs each message until <Moment at={until} />.
           </p>
         )}
       </>
