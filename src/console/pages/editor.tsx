@@ -130,13 +130,13 @@ export async function editorPage(
 const Head = ({ workflow }: { workflow: Workflow | null }) => (
   <header class="headline">
     <p class="crumbs small">
-      <a href={workflowsPath}>Workflows</a> /{' '}
+      <a href={workflowsPath}>Workflows</a>
       {workflow === null ? null : (
         <>
+          {' / '}
           <a href={workflowPath(workflow.id)}>
             <Words text={workflow.name} most={120} />
-          </a>{' '}
-          /
+          </a>
         </>
       )}
     </p>

@@ -37,7 +37,7 @@ import { mayChange } from './rules.tsx'
 
 const Crumbs = () => (
   <p class="crumbs small">
-    <a href={rulesPath}>Rules</a> /
+    <a href={rulesPath}>Rules</a>
   </p>
 )
 

@@ -55,7 +55,7 @@ export async function tryRulesPage(
       <article class="page">
         <header class="headline">
           <p class="crumbs small">
-            <a href={rulesPath}>Rules</a> /
+            <a href={rulesPath}>Rules</a>
           </p>
           <h1>Try a call</h1>
           <p>What would the rules decide about a call? Nothing is called, and nothing is recorded.</p>

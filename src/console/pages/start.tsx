@@ -1,5 +1,5 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
-import { startPath } from '../../contract/pages.ts'
+import { startPath, workflowPath, workflowsPath } from '../../contract/pages.ts'
 import { references } from '../../policy/template-syntax.ts'
 import { filesInput } from '../../policy/templates.ts'
 import { visible } from '../../policy/readers/look-alikes.ts'
@@ -50,6 +50,13 @@ export async function startPage(
     main: (
       <article class="page medium">
         <header class="headline">
+          <p class="crumbs small">
+            <a href={workflowsPath}>Workflows</a>
+            {' / '}
+            <a href={workflowPath(workflow.id)}>
+              <Words text={workflow.name} most={120} />
+            </a>
+          </p>
           <h1>
             Start <Words text={workflow.name} most={120} />
           </h1>

@@ -175,7 +175,7 @@ export async function templatePage(visit: PersonsVisit, given: Filled = empty): 
       <article class="page">
         <header class="headline">
           <p class="crumbs small">
-            <a href={templatesPath}>Templates</a> /
+            <a href={templatesPath}>Templates</a>
           </p>
           <h1>
             <Words text={template.template_name} most={200} />

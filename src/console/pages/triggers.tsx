@@ -1,7 +1,7 @@
 import { peoplePath, triggerPath, triggersPath, workflowPath } from '../../contract/pages.ts'
 import { empty, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { Empty, Pager, Table } from '../parts/list.tsx'
+import { addressOf, Empty, Pager, Table } from '../parts/list.tsx'
 import { secretPage } from '../parts/secret.tsx'
 import { Badge } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
@@ -116,9 +116,9 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
         />
         {mayArm(visit) ? (
           <p class="links">
-            <a href={`${triggersPath}?new=schedule`}>New schedule</a>
-            <a href={`${triggersPath}?new=webhook`}>New webhook</a>
-            <a href={`${triggersPath}?new=poll`}>New poll</a>
+            <a href={newPath(visit, 'schedule')}>New schedule</a>
+            <a href={newPath(visit, 'webhook')}>New webhook</a>
+            <a href={newPath(visit, 'poll')}>New poll</a>
           </p>
         ) : null}
         {mayArm(visit) && isKind(kind)
@@ -127,6 +127,12 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
       </article>
     ),
   }
+}
+
+/** The workflow from whose page one comes stays chosen. */
+function newPath({ query }: PersonsVisit, kind: TriggerKind): string {
+  const workflow = query.get('workflow')
+  return addressOf(triggersPath, { new: kind, ...(workflow === null ? {} : { workflow }) })
 }
 
 const timeOf = (at: string | null, now: Date) => (at === null ? '–' : <Time at={at} now={now} />)

@@ -140,7 +140,7 @@ function Head(props: { workflow: Workflow; visit: PersonsVisit; mayChange: boole
   return (
     <header class="headline">
       <p class="crumbs small">
-        <a href={workflowsPath}>Workflows</a> /
+        <a href={workflowsPath}>Workflows</a>
       </p>
       <h1>
         <Words text={workflow.name} most={200} />
@@ -301,7 +301,11 @@ function Triggers(props: { workflow: Workflow; triggers: readonly Trigger[] | nu
       </ul>
       {triggers.length === shownTriggers || mayArm(visit) ? (
         <p>
-          <a href={triggersPath}>{mayArm(visit) ? 'Make a trigger' : 'All triggers'}</a>
+          {mayArm(visit) ? (
+            <a href={`${triggersPath}?new=schedule&workflow=${workflow.id}`}>Make a trigger</a>
+          ) : (
+            <a href={triggersPath}>All triggers</a>
+          )}
         </p>
       ) : null}
     </section>

@@ -249,7 +249,9 @@ export function TriggerFields(props: {
         filled={filled}
         fields={[
           { name: 'name', most: 100, value: trigger?.name ?? '' },
-          ...(workflows === undefined ? [] : [{ name: 'workflow', options: workflows }]),
+          ...(workflows === undefined
+            ? []
+            : [{ name: 'workflow', options: workflows, value: visit.query.get('workflow') ?? '' }]),
           {
             name: 'service_account',
             options: withOwn(accounts, own, 'Choose another one: this was deleted, or is only a viewer'),
