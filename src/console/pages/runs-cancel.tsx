@@ -241,7 +241,7 @@ async function askPage(visit: PersonsVisit, form: Form): Promise<Shown> {
             <label for="reason">Reason (optional)</label>
             <textarea id="reason" name="reason" rows={2} maxlength={500} />
           </div>
-          <div class="buttons">
+          <div class="links">
             <button name="action" value="cancel" class="danger">
               {`Cancel ${count} for good`}
             </button>
