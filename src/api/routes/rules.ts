@@ -103,11 +103,17 @@ const call = called(
       .optional()
       .describe('default: `agents` for a tool that only agents have, else `workflows`'),
     tool: z.string().min(1).max(200),
-    side_effect: side.optional().describe('default: the side effect that the tool declares, else `write`'),
+    side_effect: side
+      .optional()
+      .describe(
+        'default: what a run would count it as, by the tool, the parameters and the connection; for an unknown tool `write`',
+      ),
     params: z.record(z.string(), anyJson).default({}),
     destination: host
       .optional()
-      .describe('the host to which a call of a workflow goes; default: it stays here'),
+      .describe(
+        'the host to which a call of a workflow goes; default: that of your present connection, but with `side_effect` it stays here',
+      ),
     labels: z.array(labelSlug).max(1000).default([]).describe('labels of the call’s inputs'),
     role: role
       .optional()

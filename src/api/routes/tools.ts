@@ -38,7 +38,10 @@ const { route } = tagged('Tools')
 const tool = named('Tool', {
   name: z.string(),
   description: z.string(),
-  side_effect: side,
+  side_effect: side.describe('what the tool declares'),
+  side_effect_now: side.describe(
+    'what a call with a text counts as over your present connection: `egress` if its host is not the service’s own',
+  ),
   output_labels: labels,
   params: z.record(z.string(), z.unknown()).describe('JSON Schema of the parameters'),
   output: z
@@ -117,6 +120,7 @@ export const toolRoutes = [
           name: 'file_read',
           description: 'Reads a text, Markdown or CSV file from the shared folder. A CSV also has its rows.',
           side_effect: 'read',
+          side_effect_now: 'read',
           output_labels: ['internal'],
           params: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
           output: {

@@ -147,7 +147,7 @@ function CallForm(props: {
             most: 261,
             optional: true,
             value: chosen?.destination ?? '',
-            help: 'To which a call of a workflow goes. Leave it empty if it stays here.',
+            help: 'To which a call of a workflow goes. Empty: that of your present connection.',
           },
         ]}
       />

@@ -1,6 +1,5 @@
 import { connectPath, rulesPath, settingsPath, toolPath, toolsPath, tryPath } from '../../contract/pages.ts'
 import { restrictingNames } from '../../policy/agent-tools.ts'
-import { effectWord } from '../../policy/explain.ts'
 import { matchesGlob } from '../../policy/glob.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { LimitName } from '../../policy/tool-limits.ts'
@@ -20,7 +19,7 @@ import {
   type Override,
   type Policy,
 } from '../parts/tool-policy.tsx'
-import { Badge, Host } from '../parts/state.tsx'
+import { Badge, EffectOf, Host } from '../parts/state.tsx'
 import { Sum } from '../parts/tool-sum.tsx'
 import { at, declaredOf, Tried, TryForm, type Tool, type Trial } from '../parts/tool-try.tsx'
 import { Facts } from '../parts/values.tsx'
@@ -124,7 +123,7 @@ const About = ({ tool }: { tool: Tool }) => (
     <Facts
       facts={[
         ['Service', serviceWords(tool)],
-        ['Effect', capital(effectWord(tool.side_effect))],
+        ['Effect', <EffectOf tool={tool} />],
         ['Labels', tool.output_labels.length === 0 ? null : <Words text={tool.output_labels.join(', ')} />],
         ['Risk', capital(tool.risk)],
         [
@@ -192,7 +191,7 @@ function Governing(props: { tool: Tool | null; governed: Governed; visit: Person
       <section class="stack" aria-labelledby="sum">
         <h2 id="sum">Who may call it</h2>
         {/* What a call of an agent's tool does depends on the call. */}
-        <Sum tool={name} sideEffect={tool?.side_effect ?? 'read'} saved={governed} />
+        <Sum tool={name} sideEffect={tool?.side_effect_now ?? 'read'} saved={governed} />
         <p class="quiet small">
           Where there are two lists, a value must be in both. After this, the rules decide. Tools without a
           policy are{' '}

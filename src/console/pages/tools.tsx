@@ -1,10 +1,9 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { settingsPath, toolPath, toolsPath } from '../../contract/pages.ts'
-import { effectWord } from '../../policy/explain.ts'
 import { Table } from '../parts/list.tsx'
-import { Badge } from '../parts/state.tsx'
+import { Badge, EffectOf } from '../parts/state.tsx'
 import { serviceWords, type Policy } from '../parts/tool-policy.tsx'
-import { capital, OrganizationName, Words } from '../parts/words.tsx'
+import { OrganizationName, Words } from '../parts/words.tsx'
 import { isAtLeast, organizationId, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 
@@ -83,7 +82,7 @@ const rowOf = (tool: Tool, known: Known | null) => [
     <Words text={tool.name} />
   </a>,
   serviceWords(tool),
-  capital(effectWord(tool.side_effect)),
+  <EffectOf tool={tool} />,
   tool.output_labels.length === 0 ? (
     <span class="quiet">–</span>
   ) : (

@@ -1,5 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
+import type { AnswerOf } from '../../api/routes/index.ts'
 import type { ApprovalView } from '../visit.ts'
 import { effectWord } from '../../policy/explain.ts'
 import { capital, Sentence, Words } from './words.tsx'
@@ -143,6 +144,20 @@ export const effectTitle = (effect: string): string => capital(effectWord(effect
 
 export const Effect = ({ effect }: { effect: string }) => (
   <Badge tone={effect === 'read' ? 'off' : 'warn'} word={effectTitle(effect)} />
+)
+
+/** Of a tool of the catalogue, also where the present connection makes it another one. */
+export const EffectOf = ({
+  tool,
+}: {
+  tool: Pick<AnswerOf<'GET /tools/{name}'>, 'side_effect' | 'side_effect_now'>
+}) => (
+  <>
+    {effectTitle(tool.side_effect)}
+    {tool.side_effect_now === tool.side_effect
+      ? null
+      : '; with the present connection it counts as sending data out'}
+  </>
 )
 
 export function Labels({ labels, most = 12 }: { labels: readonly string[]; most?: number }) {

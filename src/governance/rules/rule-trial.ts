@@ -1,5 +1,5 @@
 import type { Changing } from '../context.ts'
-import { facts } from '../../tools/index.ts'
+import { facts, getTool } from '../../tools/index.ts'
 import {
   compilePolicy,
   decide,
@@ -10,6 +10,7 @@ import {
 } from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { termsOf, type ApprovalNeeds } from '../../policy/rule-diff.ts'
+import { sideEffectOf } from '../../policy/tool-facts.ts'
 import { isAgentsTool } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import {
@@ -25,7 +26,8 @@ import { hasRole } from '../access/scopes.ts'
 import type { LoadedPolicy } from '../audit/policy-cache.ts'
 import { policySnapshot } from '../audit/combiner.ts'
 import { DomainError, errorAt } from '../errors.ts'
-import type { GovernanceSettings } from '../../policy/settings.ts'
+import type { CallDestination } from '../audit/connected.ts'
+import { toolDestination } from '../tools/connections.ts'
 import { refuseLargeDrafts } from './size-limit.ts'
 
 export interface TriedCall {
@@ -34,7 +36,10 @@ export interface TriedCall {
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
   readonly params: JsonObject
-  /** The host to which a workflow's call goes; absent if it stays here. */
+  /**
+   * The host to which a workflow's call goes. The default is that of the caller's present connection; with
+   * `side_effect`, the call stays here.
+   */
   readonly destination?: string | undefined
   readonly labels: readonly Label[]
   /** If absent, no role and no tool policy is checked. */
@@ -63,7 +68,7 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
  */
 export async function tryRules(
   context: Changing,
-  caller: Pick<Caller, 'organizationId' | 'role'>,
+  caller: Pick<Caller, 'organizationId' | 'role' | 'userId'>,
   call: TriedCall,
   drafts: readonly RuleBody[] | null,
 ): Promise<Trial> {
@@ -73,8 +78,10 @@ export async function tryRules(
   const saved = await policySnapshot(context, caller.organizationId)
   const source = call.source ?? (isAgentsTool(call.tool) ? 'agents' : 'workflows')
   requireTool(source, call.tool)
-  const { sideEffect, words, params } = classify({ ...call, source }, saved.settings)
-  const tried = { ...call, source, sideEffect, params: params ?? {} }
+  const to = source === 'agents' ? null : placeOf(context, saved, caller, call)
+  const { sideEffect, words, params } = classify({ ...call, source }, saved, to)
+  const destination = call.destination ?? to?.destination
+  const tried = { ...call, source, sideEffect, params: params ?? {}, destination }
   const compiled = drafts === null ? saved.compiled : compileDrafts(saved, drafts)
   const refusal = saved.frozen === null ? refusalOf(tried, params === null) : null
   const decided = refusal ?? answerOf({ compiled, toolAccess: saved.toolAccess }, tried)
@@ -111,13 +118,31 @@ function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Dec
 const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: Call & TriedCall): Decided =>
   call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
 
-/** As the call says, else that of the tool; for an agent, as if its hook asked about a real call. */
+/** Where a run of the caller would send the call. A host that the connection does not have is not the service's own. */
+function placeOf(
+  { config }: Pick<Changing, 'config'>,
+  { connections }: LoadedPolicy,
+  { userId }: Pick<Caller, 'userId'>,
+  { tool, destination: said, side_effect }: TriedCall,
+): CallDestination | null {
+  const called = getTool(tool)
+  if (side_effect !== undefined || called === undefined) return null
+  const present = toolDestination(config.tools, connections, called, userId)
+  if (said === undefined || said === present?.destination) return present
+  return { destination: said, ownHost: false }
+}
+
+/** As the call says, else as a run or, for an agent, its hook would ask. */
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,
-  settings: GovernanceSettings,
+  { settings }: LoadedPolicy,
+  to: CallDestination | null,
 ): Pick<Classified, 'sideEffect' | 'words'> & Pick<ReadCall, 'params'> {
-  if (source !== 'agents')
-    return { sideEffect: said ?? facts.get(tool)?.sideEffect ?? 'write', words: '', params }
+  if (source !== 'agents') {
+    const known = getTool(tool)
+    const own = known === undefined ? 'write' : sideEffectOf(known, params, to, labels.length > 0)
+    return { sideEffect: said ?? own, words: '', params }
+  }
   const read = readCall(tool, params, {})
   if (said !== undefined) return { sideEffect: said, words: '', params: read.params }
   return { ...classifyIn(read, labels, settings), params: read.params }

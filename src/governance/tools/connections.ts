@@ -24,6 +24,7 @@ import { z } from 'zod'
 import { checkDefinition } from '../../contract/definition-check.ts'
 import type { WorkflowDefinition } from '../../contract/definition.ts'
 import { headline } from '../../policy/issues.ts'
+import { sideEffectOf } from '../../policy/tool-facts.ts'
 
 export interface ToolStanding {
   /** Also true if the tool needs none. */
@@ -204,17 +205,20 @@ export function toolView(
   userId: string,
 ) {
   const { connected, unavailable } = toolStanding(installation, connections, tool, userId)
+  const to = toolDestination(installation, connections, tool, userId)
+  const texts = Object.fromEntries((tool.freeTexts ?? []).map((name) => [name, '']))
   return {
     name: tool.name,
     description: tool.description,
     side_effect: tool.sideEffect,
+    side_effect_now: sideEffectOf(tool, texts, to, false),
     output_labels: tool.outputLabels,
     params: z.toJSONSchema(tool.params, { io: 'input', unrepresentable: 'any' }),
     output: z.toJSONSchema(tool.output, { unrepresentable: 'any' }),
     constraints: Object.keys(tool.constraints),
     categories: tool.categories,
     connected,
-    destination: toolDestination(installation, connections, tool, userId)?.destination ?? null,
+    destination: to?.destination ?? null,
     needs_connection: tool.connection !== 'none',
     service: serviceOf(tool),
     available: unavailable === null,
