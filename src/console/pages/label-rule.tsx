@@ -1,4 +1,5 @@
 import { labelRulePath, newLabelRulePath, rulesPath } from '../../contract/pages.ts'
+import { withoutValue } from '../parts/conditions.tsx'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
 import {
   changedSince,
@@ -84,6 +85,8 @@ async function templateOf({ api }: PersonsVisit, wanted: string | null): Promise
 
 /** `POST /console/rules/labels/new` */
 export async function createLabelRule(visit: PersonsVisit, form: Form): Promise<Shown> {
+  const unsaid = withoutValue(form)
+  if (unsaid !== null) return newLabelRulePage(visit, { form, problem: unsaid })
   const made = await visit.api.call('POST /organizations/{id}/label-rules', {
     params: { id: organizationId(visit) },
     body: labelRuleIn(form, null),
@@ -268,6 +271,8 @@ async function act(visit: PersonsVisit, form: Form, action: string): Promise<Res
       if (!present.ok) return present
       const refused = changedSince(form, present.body.updated_at)
       if (refused !== null) return refused
+      const unsaid = action === 'save' ? withoutValue(form) : null
+      if (unsaid !== null) return unsaid
       const read: Result<object> =
         action === 'save' ? { ok: true, body: labelRuleIn(form, present.body) } : ruleInText(visit, form)
       return read.ok

@@ -7,6 +7,7 @@ import { OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
 import { Pager } from '../parts/list.tsx'
 import { RuleCheck, checkDraft, type Checked } from '../parts/rule-check.tsx'
+import { withoutValue } from '../parts/conditions.tsx'
 import { changedRule, changesOf, newRule } from '../parts/rule-fields.ts'
 import { offeredIn, ruleAliases, RuleFields, ruleLabels } from '../parts/rule-form.tsx'
 import {
@@ -115,6 +116,8 @@ export async function createRule(visit: PersonsVisit, form: Form): Promise<Shown
   // Its parts that the form does not show would be lost.
   if (template === null && form.has('template'))
     return newRulePage(visit, { form, problem: { ...nothingDone, message: 'the template is not there any more: start without it' } }) // prettier-ignore
+  const unsaid = withoutValue(form)
+  if (unsaid !== null) return newRulePage(visit, { form, problem: unsaid })
   const body = template === null ? newRule(form) : changedRule(form, template.body)
   if (form.get('action') === 'check') {
     const checked = await checkDraft(visit, body, null)
@@ -357,6 +360,8 @@ async function versionOf({ api, query }: PersonsVisit, params: { id: string; rul
 /** `POST /console/rules/:id` */
 export async function changeRule(visit: PersonsVisit, form: Form): Promise<Shown> {
   const action = form.get('action') ?? ''
+  const unsaid = action === 'check' || action === 'save' ? withoutValue(form) : null
+  if (unsaid !== null) return rulePage(visit, { form, problem: unsaid })
   if (action === 'check') {
     const checked = await checkChange(visit, form)
     return rulePage(visit, { form, problem: checked.ok ? null : checked }, checked)

@@ -1,6 +1,6 @@
 import type { ParamCondition, RuleOperator } from '../../policy/operators/index.ts'
 import { listOf, type Scalar } from '../../policy/operators/operator.ts'
-import type { Form } from '../visit.ts'
+import type { Form, Problem } from '../visit.ts'
 import { problemsAt, Wrong, type Filled } from './form.tsx'
 
 /* Conditions on parameters in the form of a rule: a row for each, and spare ones. */
@@ -70,6 +70,20 @@ export function conditionsIn(
   })
   const all = [...conditions, ...present.slice(mostConditions)]
   return all.length === 0 ? undefined : all
+}
+
+const noValue = 'write a value, or choose “has no value”'
+
+/** null if each condition has a value. The API takes an empty text to compare with, which nobody means here. */
+export function withoutValue(form: Form): (Problem & { readonly ok: false }) | null {
+  const rows = Array.from({ length: mostConditions }, (_, row) => rowIn(form, row)).filter(isFilled)
+  const details = rows.flatMap(({ operator, values }, row) =>
+    operator.startsWith('exists') || values.trim() !== ''
+      ? []
+      : [{ path: `params.${row}`, message: noValue }],
+  )
+  if (details.length === 0) return null
+  return { ok: false, status: 422, code: 'validation_error', message: noValue, details }
 }
 
 /** The route refuses what does not fit, and names it. */
