@@ -17,6 +17,7 @@ export async function firstEffects(visit: PersonsVisit): Promise<ReadonlyMap<str
   ])
   return new Map([
     ...(summary.ok ? ofApprovals(summary.body) : []),
+    ...(members.ok ? ofThreshold(members.body) : []),
     ...(members.ok ? ofMembers(members.body) : []),
     ...(policies.ok ? ofPolicies(policies.body) : []),
   ])
@@ -30,8 +31,20 @@ function ofApprovals({ total }: WaitingSummary): Effects {
       'approvals_enabled',
       `Now ${waiting}. While approvals are off, what is approved is denied all the same when it is called.`,
     ],
-    ['approval_threshold', atOnce],
     ['allow_self_approval', atOnce],
+  ]
+}
+
+/** Members of a group count only where a rule names the group. */
+function ofThreshold({ data, next_cursor: next }: AnswerOf<'GET /organizations/{id}/members'>): Effects {
+  const deciding = data.filter(({ role }) => role === 'admin' || role === 'owner').length
+  if (next !== null) return [['approval_threshold', 'It holds at once, also for what waits.']]
+  const people = deciding === 1 ? 'only 1 person can decide' : `only ${deciding} people can decide`
+  return [
+    [
+      'approval_threshold',
+      `It holds at once, also for what waits. Now ${people}: admins and owners, and who a rule names through a group. An approval that needs more people than there are can never be given.`,
+    ],
   ]
 }
 
