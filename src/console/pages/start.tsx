@@ -231,7 +231,10 @@ export function WholeRun({ preview }: { preview: Preview }) {
 
 function Previewed({ preview }: { preview: Preview }) {
   const { run_approval: approval, not_executable_because: refused } = preview
-  const steps = preview.steps.filter(({ verdict, runs }) => verdict !== 'allow' && runs !== 'never')
+  // A freeze denies all of them, and no rule does.
+  const steps = preview.steps.filter(
+    ({ verdict, runs, frozen }) => verdict !== 'allow' && runs !== 'never' && frozen === null,
+  )
   const asking = preview.steps.filter(({ kind, runs }) => kind === 'ask' && runs !== 'never')
   const broken = preview.steps.filter(({ available, runs }) => !available && runs !== 'never')
   return (

@@ -127,7 +127,8 @@ const AfterAll = ({ needed }: { needed: readonly string[] }) =>
 /** In whole sentences. */
 function Why({ step }: { step: PreviewedStep | undefined }) {
   if (step === undefined || step.runs === 'never') return null
-  const [rule] = step.rules.filter(({ verdict, shadow }) => verdict !== 'allow' && !shadow)
+  const [rule] =
+    step.frozen !== null ? [] : step.rules.filter(({ verdict, shadow }) => verdict !== 'allow' && !shadow)
   const said = [
     rule === undefined ? null : `the rule \`${rule.name}\` decides: ${rule.because}`,
     step.role_policy?.explanation ?? null,

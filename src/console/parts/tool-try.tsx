@@ -103,7 +103,7 @@ export function Tried({ trial }: { trial: Trial }) {
             <Message text={each} />
           </li>
         ))}
-        {step.rules.map(({ rule_id: id, name, because, shadow }) => (
+        {(step.frozen === null ? step.rules : []).map(({ rule_id: id, name, because, shadow }) => (
           <li>
             {shadow ? 'In shadow, so it decides nothing: the rule ' : 'The rule '}
             <a href={`${rulesPath}/${id}`}>

@@ -16,6 +16,7 @@ import type { Caller } from '../../access/identity.ts'
 import { policySnapshot } from '../../audit/combiner.ts'
 import type { ChangingRuns, Configured } from '../../context.ts'
 import { requireSound, toolStanding, type ToolStanding } from '../../tools/connections.ts'
+import { explainFrozen } from '../../../policy/decide.ts'
 import { readVersion, rolesOfSteps, type FrozenVersion } from '../values/version-cache.ts'
 import { authorsOf, originOf } from '../values/authors.ts'
 import { findVersion, readChange, type VersionChange } from '../values/version-change.ts'
@@ -121,7 +122,7 @@ export async function previewRun(context: ChangingRuns, request: PreviewRequest)
     ...(await executability(
       context,
       caller,
-      planned,
+      { ...planned, frozen: policy.compiled.frozen },
       await runByOf(context, request, definition, saved?.current),
     )),
     unknown_inputs: areInputsComplete ? [] : unknown,
@@ -198,7 +199,7 @@ async function runByOf(
 async function executability(
   { db, config }: Configured,
   caller: Caller,
-  { analysis }: PlannedRun,
+  { analysis, frozen }: PlannedRun & { readonly frozen: string | null },
   runByOfAll: readonly WorkflowDefinition['run_by'][],
 ): Promise<Pick<Preview, 'executable' | 'not_executable_because'>> {
   if (config.people.mustBeConfirmed) {
@@ -214,6 +215,11 @@ async function executability(
     if (why !== null) return { executable: false, not_executable_because: why }
   }
   if (!analysis.definitelyDenied) return { executable: true, not_executable_because: null }
+  if (frozen !== null)
+    return {
+      executable: false,
+      not_executable_because: `nothing can start until an owner unfreezes. ${explainFrozen(frozen)}`,
+    }
   const { stepId, denied, remedy } = denialOf(analysis)
   return {
     executable: false,
