@@ -4,9 +4,13 @@ import { auditEvents } from '../../contract/audit-events.ts'
 import {
   auditPath,
   connectionPath,
+  filePath,
   groupsPath,
   inboxPath,
+  labelRulePath,
+  memoryPath,
   rulesPath,
+  settingsPath,
   toolPath,
   webhookPath,
   workflowPath,
@@ -15,6 +19,7 @@ import { list } from '../../policy/text.ts'
 import { Diff } from '../parts/contents.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { addressOf, Choice, chosenOf, Empty, Field, Filters, Pager, Table } from '../parts/list.tsx'
+import { settingTitles } from '../parts/setting-words.ts'
 import { Moment, Time } from '../parts/time.tsx'
 import { Facts } from '../parts/values.tsx'
 import { capital, LongText, OrganizationName, Words } from '../parts/words.tsx'
@@ -129,7 +134,18 @@ function Count({ log: { total, searched } }: { log: Log }) {
   )
 }
 
-export const eventWords = (type: string): string => capital(type.replaceAll(/[._]/g, ' '))
+export const eventWords = (type: string): string =>
+  type === 'workflow.execute'
+    ? 'Run accepted or ended'
+    : capital((/[a-z]/.test(type) ? type : type.toLowerCase()).replaceAll(/[._]/g, ' '))
+
+/** What happened, and the state where the event's own words do not say it. */
+function happened({ event_type: type, action, status }: Entry): readonly [words: string, state: string] {
+  const state = status === 'success' ? '' : status.replaceAll('_', ' ')
+  if (type === 'workflow.execute') return action === 'finish' ? ['Run ended', state] : ['Run accepted', state]
+  const words = eventWords(type)
+  return [words, words.endsWith(` ${state}`) ? '' : state]
+}
 
 const events = Object.keys(auditEvents)
   .toSorted()
@@ -142,14 +158,15 @@ const peopleOf = ({ people = [] }: Log, { person }: PersonsVisit) => [
 ]
 
 function rowOf(entry: Entry, { names }: Log, { now }: PersonsVisit) {
+  const [words, state] = happened(entry)
   return [
     <>
-      {eventWords(entry.event_type)}
-      {entry.status === 'success' ? null : (
+      {words}
+      {state === '' ? null : (
         <>
           {' '}
           <span class="quiet">
-            <Words text={entry.status.replaceAll('_', ' ')} most={60} />
+            <Words text={state} most={60} />
           </span>
         </>
       )}
@@ -177,48 +194,85 @@ function whoOf({ actor, user_id: person }: Entry, names: Log['names']) {
 const pageOf: Readonly<Record<string, readonly [string, (id: string) => string]>> = {
   approval_id: ['approval', (id) => `${inboxPath}/${id}`],
   rule_id: ['rule', (id) => `${rulesPath}/${id}`],
+  label_rule_id: ['label rule', labelRulePath],
+  file_id: ['file', filePath],
   group_id: ['group', (id) => `${groupsPath}/${id}`],
   connection_id: ['connection', connectionPath],
   tool_name: ['tool', toolPath],
   webhook_id: ['webhook', webhookPath],
 }
 
-function aboutOf({ run_id: run, workflow_id: workflow, metadata }: Entry, names: Log['names']) {
-  const nameIn = (word: string): string => {
-    const given = metadata[`${word}_name`] ?? metadata['name']
-    return typeof given === 'string' && given !== '' ? given : ''
+const named: ReadonlySet<string> = new Set(['group', 'label rule', 'rule'])
+
+/** What has no page of its own. */
+const withoutPage = [
+  ['key_id', 'key'],
+  ['account_id', 'service account'],
+  ['member_id', 'person'],
+] as const
+
+const settingsIn = (changes: unknown): (readonly [string, string, string])[] =>
+  Object.keys(typeof changes === 'object' && changes !== null ? changes : {}).map((name) => [
+    'setting',
+    settingTitles[name] ?? name.replaceAll('_', ' '),
+    `${settingsPath}#setting-${name}`,
+  ])
+
+function aboutOf(
+  { event_type: type, run_id: run, workflow_id: workflow, metadata }: Entry,
+  names: Log['names'],
+) {
+  const textIn = (field: string): string => {
+    const given = metadata[field]
+    return typeof given === 'string' ? given : ''
   }
-  const links: (readonly [string, string, string])[] = [
+  const nameIn = (word: string): string => textIn(`${word}_name`) || textIn('name')
+  // A deleted rule keeps its page.
+  const isGone = type === 'file.deleted' || type === 'memory.deleted'
+  const links: (readonly [word: string, name: string, path: string | null])[] = [
     ...(run === null ? [] : [['run', '', `${runsPath}/${run}`] as const]),
     ...(workflow === null ? [] : [['workflow', names[workflow] ?? '', workflowPath(workflow)] as const]), // prettier-ignore
     ...Object.entries(pageOf).flatMap(([field, [word, path]]) => {
-      const id = metadata[field]
-      if (typeof id !== 'string' || id === '') return []
-      return [
-        [
-          word,
-          word === 'tool' ? id : word === 'rule' || word === 'group' ? nameIn(word) : '',
-          path(id),
-        ] as const,
-      ]
+      const id = textIn(field)
+      if (id === '') return []
+      const name = word === 'tool' ? id : named.has(word) ? nameIn(word) : ''
+      return [[word, name, isGone ? null : path(id)] as const]
+    }),
+    ...(type === 'governance.updated' ? settingsIn(metadata['changes']) : []),
+    ...(type.startsWith('memory.')
+      ? [['memory', textIn('key'), isGone ? null : memoryPath(textIn('key'))] as const]
+      : []),
+    ...withoutPage.flatMap(([field, word]) => {
+      const id = textIn(field)
+      return id === '' ? [] : [[word, names[id] ?? (word === 'key' ? id : nameIn(word)), null] as const]
     }),
   ]
   if (links.length === 0) return <span class="quiet">–</span>
   return links.map(([word, name, path], place) => (
     <>
       {place === 0 ? '' : ', '}
-      <a href={path}>
-        {word}
-        {name === '' ? null : (
-          <>
-            {' '}
-            <Words text={name} most={100} />
-          </>
-        )}
-      </a>
+      {path === null ? (
+        <Named word={word} name={name} />
+      ) : (
+        <a href={path}>
+          <Named word={word} name={name} />
+        </a>
+      )}
     </>
   ))
 }
+
+const Named = ({ word, name }: { word: string; name: string }) => (
+  <>
+    {word}
+    {name === '' ? null : (
+      <>
+        {' '}
+        <Words text={name} most={100} />
+      </>
+    )}
+  </>
+)
 
 /** `when` says what such an entry means. Before and after stand side by side. */
 function Details({ entry, names }: { entry: Entry; names: Log['names'] }) {
