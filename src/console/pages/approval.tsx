@@ -26,11 +26,12 @@ export async function approvalPage(
   if (!found.ok) return problemPage(found, visit.place)
   const approval = found.body
   if (approval.kind === 'resolution') return { redirect: `/console/runs/${approval.run_id ?? ''}` }
-  const [rule, run, call, unreached] = await Promise.all([
+  const [rule, run, call, unreached, isDisconnected] = await Promise.all([
     ruleOf(visit, approval),
     runOf(visit, approval),
     callOf(visit, approval),
     unreachedBy(visit, approval),
+    lostConnection(visit, approval),
   ])
   // Nobody may approve a run without seeing its steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
@@ -57,6 +58,7 @@ export async function approvalPage(
           rule={rule}
           run={known}
           call={call}
+          isDisconnected={isDisconnected}
           visit={visit}
           refused={refused}
           comment={comment}
@@ -68,6 +70,16 @@ export async function approvalPage(
       </>
     ),
   }
+}
+
+/** Whether the organization's connection, which the call would use, is there no more. */
+async function lostConnection({ api }: PersonsVisit, approval: ApprovalView): Promise<boolean> {
+  const { status, kind, tool, organization_id, preview } = approval
+  const used = preview?.fields.find(({ name }) => name === 'connection')
+  if (status !== 'pending' || (kind !== 'step' && kind !== 'edit') || tool === null) return false
+  if (used?.value.startsWith('of the organization') !== true) return false
+  const found = await api.call('GET /tools/{name}', { params: { name: tool }, query: { organization_id } })
+  return found.ok && !found.body.connected && found.body.destination === null
 }
 
 type Message = AnswerOf<'GET /organizations/{id}/notifications'>['data'][number]

@@ -28,6 +28,8 @@ interface ApprovalProps {
   readonly run: RunSummary | null
   /** The state of the call that used this approval; null for an agent's call. */
   readonly call: string | null
+  /** The call would fail. */
+  readonly isDisconnected: boolean
   readonly visit: PersonsVisit
   readonly refused: Problem | null
   /** From the previous form, if it was refused. */
@@ -78,7 +80,9 @@ export function Approval(props: ApprovalProps) {
           <Reversible approval={approval} />
           {approval.destination === null ? null : (
             <span class="badge">
-              Goes <Way tool={approval.tool} host={approval.destination} />
+              <span>
+                Goes <Way tool={approval.tool} host={approval.destination} />
+              </span>
             </span>
           )}
         </p>
@@ -99,6 +103,7 @@ export function Approval(props: ApprovalProps) {
           ) : (
             <Contents
               approval={approval}
+              isDisconnected={props.isDisconnected}
               run={run}
               mayDecide={isDecider(visit, approval)}
               isDone={call === 'completed' || isReportedDone(approval)}
@@ -151,7 +156,7 @@ function isReportedDone({ detail }: ApprovalView): boolean {
 }
 
 /** Changes with everything on the page that can change. */
-const versionOf = ({ approval, call, run }: ApprovalProps): string =>
+const versionOf = ({ approval, call, run, isDisconnected }: ApprovalProps): string =>
   [
     approval.status,
     approval.votes.length,
@@ -163,6 +168,7 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
     approval.used_at === null ? '' : 'used',
     approval.detail?.observed?.outcome ?? '',
     call ?? '',
+    isDisconnected ? 'disconnected' : '',
     run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
   ].join('/')
 

@@ -38,6 +38,8 @@ interface ContentsProps {
   readonly run: RunSummary | null
   readonly mayDecide: boolean
   readonly isDone: boolean
+  /** The connection that the call would use is there no more. */
+  readonly isDisconnected?: boolean
 }
 
 /** Exactly what the approval covers: the parameters of a call, or the steps and inputs of a whole run. */
@@ -50,7 +52,7 @@ export function Contents(props: ContentsProps) {
   )
 }
 
-function OneCall({ approval, isDone }: ContentsProps) {
+function OneCall({ approval, isDone, isDisconnected = false }: ContentsProps) {
   const { params, params_hash, tool, summary, preview, values_hidden: hidden } = approval
   const note = preview?.note === undefined ? null : <Words text={preview.note} most={1_000} />
   // The note on an agent's difference explains it, and stands below. Other notes are warnings, and stand above.
@@ -72,6 +74,9 @@ function OneCall({ approval, isDone }: ContentsProps) {
           {note !== null && isDrawn ? <p class="quiet small">{note}</p> : null}
           <Parameters approval={approval} params={params} />
           <Around approval={approval} params={params} />
+          {isDisconnected ? (
+            <p class="alert">This connection was revoked: if it is approved, the call fails.</p>
+          ) : null}
           <details class="exact">
             <summary>{exactTitle(approval, isDone)}</summary>
             <p>

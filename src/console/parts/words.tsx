@@ -53,11 +53,14 @@ export function Words({ text, most = 300, kind = 'name' }: { text: string; most?
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const line = cut.replaceAll(/[\n\t]/g, ' ')
   return (
-    <bdi class="words" {...(isListOfPointers(line) ? { dir: 'ltr' } : {})}>
+    <bdi class={unbroken.test(line) ? 'words unbroken' : 'words'} {...(isListOfPointers(line) ? { dir: 'ltr' } : {})}>
       {marked(line, kind)}
     </bdi>
   )
 }
+
+/** A table breaks so long a word. Most mail addresses are shorter. */
+const unbroken = /\S{25}/
 
 export const Plain = ({ text }: { text: string }) => <bdi class="words">{marked(text, 'text')}</bdi>
 
