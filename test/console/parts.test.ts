@@ -584,3 +584,13 @@ describe('a page on a phone', () => {
     expect(plain(html).includes('in the same network')).toBe(isNear)
   })
 })
+
+test('a message that names a route leads to the page instead', () => {
+  const html = renderToString(
+    h(Message, { text: 'connect it with `POST /tools/slack_post_message/connect`, not `POST /other`' }),
+  )
+  expect(plain(html)).toContain('Connect it with the page Connections')
+  expect(html).toContain('<a href="/console/connections">')
+  expect(html).not.toContain('/tools/')
+  expect(plain(html)).toContain('POST /other')
+})

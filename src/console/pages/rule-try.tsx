@@ -238,7 +238,10 @@ export async function tryRules(visit: PersonsVisit, form: Form): Promise<Shown> 
     body: { call },
   })
   if (asked.ok) return tryRulesPage(visit, { form, problem: null }, asked.body)
-  const details = (asked.details ?? []).map((each) => ({ ...each, path: each.path.replace(/^call\.?/, '') }))
+  const details = (asked.details ?? []).map(({ path, message }) => ({
+    path: path.replace(/^call\.?/, ''),
+    message: message.replaceAll('`agents`', '“An agent”'),
+  }))
   return tryRulesPage(visit, { form, problem: { ...asked, details } })
 }
 

@@ -1,6 +1,17 @@
 import type { ComponentChild } from 'preact'
 import { serviceDomain } from '../../contract/ids.ts'
 import {
+  connectionsPath,
+  groupsPath,
+  inboxPath,
+  keysPath,
+  labelRulePath,
+  rulesPath,
+  secondFactorPath,
+  settingsPath,
+  toolsPath,
+} from '../../contract/pages.ts'
+import {
   isListOfPointers,
   piecesOf,
   visible,
@@ -53,7 +64,10 @@ export function Words({ text, most = 300, kind = 'name' }: { text: string; most?
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const line = cut.replaceAll(/[\n\t]/g, ' ')
   return (
-    <bdi class={unbroken.test(line) ? 'words unbroken' : 'words'} {...(isListOfPointers(line) ? { dir: 'ltr' } : {})}>
+    <bdi
+      class={unbroken.test(line) ? 'words unbroken' : 'words'}
+      {...(isListOfPointers(line) ? { dir: 'ltr' } : {})}
+    >
       {marked(line, kind)}
     </bdi>
   )
@@ -64,7 +78,42 @@ const unbroken = /\S{25}/
 
 export const Plain = ({ text }: { text: string }) => <bdi class="words">{marked(text, 'text')}</bdi>
 
-/** A sentence of the service, with names and values in backticks. */
+/** The pages where people do what the API's messages name as a route or a setting. */
+const pages: readonly (readonly [said: RegExp, path: (id: string) => string, words: string])[] = [
+  [/^\w+ \/tools\/[^/]+\/connect$/, () => connectionsPath, 'Connections'],
+  [/^GET \/tools$/, () => toolsPath, 'Policies and tools'],
+  [/^GET \/integrations$/, () => connectionsPath, 'Connections'],
+  [/^GET \/scopes$/, () => keysPath, 'Keys'],
+  [/^POST \/organizations\/[^/]+\/groups$/, () => groupsPath, 'Groups'],
+  [/^PATCH \/organizations\/[^/]+\/governance$/, () => settingsPath, 'Settings'],
+  [/^external_tools$/, () => `${settingsPath}#setting-external_tools`, 'Settings'],
+  [/^PATCH \/organizations\/[^/]+\/rules\/(\w+)$/, (id) => `${rulesPath}/${id}`, 'Rules'],
+  [/^PATCH \/organizations\/[^/]+\/label-rules\/(\w+)$/, labelRulePath, 'Rules'],
+  [/^POST \/approvals\/(\w+)\/\w+$/, (id) => `${inboxPath}/${id}`, 'Approvals'],
+  [/^POST \/api-keys\/[^/]+\/confirm$/, () => keysPath, 'Keys'],
+  [/^POST \/agent-sessions\/(\w+)\/revoke$/, (id) => `/console/sessions/${id}`, 'Agents'],
+  [/^POST \/api\/auth\/two-factor\/\S+$/, () => secondFactorPath, 'Second factor'],
+]
+
+/** A name or a value; a link if it says where something is done. */
+function Quoted({ text }: { text: string }) {
+  for (const [said, path, words] of pages) {
+    const found = said.exec(text)
+    if (found !== null)
+      return (
+        <>
+          the page <a href={path(found[1] ?? '')}>{words}</a>
+        </>
+      )
+  }
+  return (
+    <code class="quoted">
+      <Words text={text} />
+    </code>
+  )
+}
+
+/** A sentence of the service, with names and values in backticks. A route that it names is a link to the page. */
 export function Sentence({ text }: { text: string }) {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')
   const isPaired = parts.length % 2 === 1
@@ -72,9 +121,7 @@ export function Sentence({ text }: { text: string }) {
     <span>
       {parts.map((part, index) =>
         isPaired && index % 2 === 1 ? (
-          <code class="quoted">
-            <Words text={part} />
-          </code>
+          <Quoted text={part} />
         ) : (
           (isPaired || index === 0 ? part : `\`${part}`)
             .split(moment)
