@@ -25,6 +25,7 @@ import { checkCredential, readCredential } from '../../../src/governance/connect
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { expireConnection } from '../../../src/governance/connections/connection-view.ts'
+import { tryRules } from '../../../src/governance/rules/rule-trial.ts'
 import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
 import { decideSteps } from '../../../src/calls/runs/effect.ts'
 
@@ -193,6 +194,14 @@ describe('a connection to a host that is not the service’s own', () => {
       ownHost: false,
     })
     expect(await auditOf(engine.context, engine.organizationId, 1)).toMatchObject([{ metadata: shown }])
+  })
+
+  test('a call that is tried counts as in a run: text to it is sent out', async () => {
+    const call = { tool: 'github_create_issue', params: { repo: 'acme/app', title: 't' }, labels: [] }
+    const tried = () => tryRules(engine.context, engine.caller('admin'), call, null)
+    expect((await tried()).side_effect).toBe('write')
+    await github('admin')
+    expect((await tried()).side_effect).toBe('egress')
   })
 
   test('gets no call once the operator no longer names the host', async () => {
