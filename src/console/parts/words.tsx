@@ -74,7 +74,7 @@ export function Words({ text, most = 300, kind = 'name' }: { text: string; most?
 }
 
 /** A table breaks so long a word. Most mail addresses are shorter. */
-const unbroken = /\S{25}/
+const unbroken = /\S{29}/
 
 export const Plain = ({ text }: { text: string }) => <bdi class="words">{marked(text, 'text')}</bdi>
 
