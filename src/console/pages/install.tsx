@@ -48,8 +48,8 @@ export function installPage(visit: PersonsVisit): Promise<Shown> {
           <h2 id="rules">Rules to start with</h2>
           <p>
             Without a rule, every call is allowed. The rules for agents hold calls that send company data,
-            open secrets, or push by force. Each one can be changed and switched off on the page Rules, which has{' '}
-            <a href={ruleTemplatesPath}>more templates</a>.
+            open secrets, or push by force. Each one can be changed and switched off on the page Rules, which
+            has <a href={ruleTemplatesPath}>more templates</a>.
           </p>
           {isAtLeast(visit, 'admin') ? (
             <PostForm action={rulesPath} token={visit.token} class="fill">
