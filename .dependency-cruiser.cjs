@@ -55,7 +55,7 @@ const governanceFolders = {
   'runs/start': ['lanes', 'sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'files', 'runs'],
   agents: ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/read'],
   workflows: ['audit', 'access', 'limits', 'tools', 'runs/values'],
-  rules: ['audit', 'access', 'limits', 'approvals', 'changes'],
+  rules: ['audit', 'access', 'limits', 'approvals', 'changes', 'tools'],
   backtests: ['sealing', 'audit', 'access', 'limits', 'runs/values', 'approvals', 'rules'],
   people: [
     'audit',
@@ -259,7 +259,7 @@ module.exports = {
     only(
       'stack-stands-alone',
       '^src/stack/',
-      ['^src/shared/(project-root|environment|sign-up-setting)\\.ts$'],
+      ['^src/shared/(project-root|environment|sign-up-setting|own-hosts)\\.ts$'],
       'it starts programs; it is given what it runs',
     ),
     only(

@@ -7,7 +7,7 @@ import { Empty, Pager, Table } from '../parts/list.tsx'
 import { secretPage } from '../parts/secret.tsx'
 import { Badge, type Tone } from '../parts/state.tsx'
 import { Moment, Time } from '../parts/time.tsx'
-import { Message, OrganizationName, Words } from '../parts/words.tsx'
+import { OrganizationName, Words } from '../parts/words.tsx'
 import { isAtLeast, organizationId, type Form, type PersonsVisit, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 

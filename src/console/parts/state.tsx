@@ -146,7 +146,7 @@ export const Effect = ({ effect }: { effect: string }) => (
   <Badge tone={effect === 'read' ? 'off' : 'warn'} word={effectTitle(effect)} />
 )
 
-/** Of a tool of the catalogue, also where the present connection makes it another one. */
+/** The effect of a tool of the catalogue, also where the present connection makes it another one. */
 export const EffectOf = ({
   tool,
 }: {
