@@ -55,6 +55,8 @@ async function plant(server: TestServer): Promise<void> {
   await put('admin', 'POST', `${organization}/rules`, mail)
   const shell = { name, verdict: 'require_approval', applies_to: ['agents'], tools: ['Bash'] }
   await put('admin', 'POST', `${organization}/rules`, shell)
+  const labels = { name: line, tools: ['file_read'], add_labels: ['pii'] }
+  await put('admin', 'POST', `${organization}/label-rules`, labels)
   await put('owner', 'POST', `${organization}/groups`, { name: 'finance', description: text.slice(0, 300) })
   const account = await put('owner', 'POST', `${organization}/service-accounts`, { name: 'clerk' })
   await put('owner', 'POST', '/api-keys', { name: line, scopes: ['runs:read'] })

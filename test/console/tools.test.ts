@@ -136,7 +136,9 @@ inBrowser('a member tries a call, and reads the verdict and why; nothing is call
   const tried = page.getByRole('status')
   await tried.getByText('Held for a person').waitFor()
   expect(await violations(page)).toEqual([])
-  expect(await tried.getByRole('link').getAttribute('href')).toBe(`/console/rules/${rule.body.id}`)
+  expect(await tried.getByRole('link', { name: 'Issues wait' }).getAttribute('href')).toBe(
+    `/console/rules/${rule.body.id}`,
+  )
   await page.getByLabel('Repo', { exact: true }).fill('evil/app')
   await page.getByRole('button', { name: 'Ask what would be decided' }).click()
   await tried.getByText('Denied').waitFor()
