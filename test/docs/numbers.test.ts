@@ -76,7 +76,7 @@ function requestLimits(): readonly Found[] {
 const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'the row about filters names all texts in the query': [
     'organization_id', 'requested_by', 'requester_email', 'rule_id', 'run_id', 'session_id', 'user_id', 'workflow_id',
-    'workflow_name', 'event_type', 'approval_id', 'cursor', 'search',
+    'workflow_name', 'event_type', 'approval_id', 'cursor', 'search', 'decided_by', 'group', 'recipient',
   ].map((name) => `${name}.maxLength=200`),
   'the row about labels of a value says how long a label is': ['labels', 'add_labels', 'output_labels', 'restricted_labels', 'any_of', 'all_of', 'none_of', 'value', 'input_labels.additionalProperties']
     .map((name) => `${name}.items.maxLength=64`),
@@ -84,7 +84,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'the row about labels of a value is about those of a tried call': ['labels.maxItems=100'],
   'a list cannot have more entries than there are values': ['applies_to.maxItems=2', 'side_effects.maxItems=3', 'events.maxItems=13'],
   'the number of a thing that has a limit of its own': [
-    'version.maximum=1000000000', 'after.maximum=999999999', 'before.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
+    'version.maximum=1000000000', 'after.maximum=999999999', 'before.maximum=999999999', 'beyond.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
   ],
   'a cursor of the memory holds a key': ['cursor.maxLength=2000'],
   'a host is shorter': ['destination.maxLength=261'],

@@ -26,8 +26,8 @@ const inbox = '/console/approvals'
 test('the list of sessions says what a person can do while it is empty', async () => {
   const text = plain(await home.main('/console/sessions'))
   expect(text).toContain('No agent has asked yet.')
-  expect(text).toMatch(
-    /curl -sS -o service_hook\.py (http\S+)\/api\/v1\/integrations\/service_hook\.py\s*SERVICE_API_URL=\1 SERVICE_API_KEY=KEY python3 service_hook\.py install/,
+  expect(plain(await home.main('/console/sessions/install'))).toMatch(
+    /curl -sS -o service_hook\.py (http\S+)\/api\/v1\/integrations\/service_hook\.py[\s\S]*SERVICE_API_URL=\1 SERVICE_API_KEY=KEY python3 service_hook\.py install/,
   )
 })
 
