@@ -20,7 +20,7 @@ import {
   pageIn,
   verdict,
 } from '../schemas/common.ts'
-import { exampleCall } from './rules.ts'
+import { exampleCall } from './rule-questions.ts'
 
 const { route } = tagged('Governance')
 
