@@ -69,10 +69,6 @@ export function isDecider(
   )
 }
 
-/** The one that a refused form names, else the chosen one: another tab may have switched to another one meanwhile. */
-export const organizationOf = ({ person }: PersonsVisit, { form }: { readonly form: Form | null }) =>
-  person.organizations.find(({ id }) => id === form?.get('organization_id')) ?? person.organization
-
 export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
   person.organizations.find(({ id }) => id === organizationId)?.role ?? null
 

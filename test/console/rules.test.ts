@@ -415,7 +415,7 @@ describe.each([true, false])('the list, with JavaScript: %s', (javaScriptEnabled
     await home.call('admin', 'DELETE', `${organization()}/label-rules/${(await found()).id}`)
   })
 
-  inBrowser('a rule is changed as text, and neither text nor form loses what was typed', async () => {
+  inBrowser('a rule is changed as text, and a refused text stays', async () => {
     const name = `text ${javaScriptEnabled}`
     const { body } = await home.call('admin', 'POST', rules(), {
       name,
@@ -426,12 +426,11 @@ describe.each([true, false])('the list, with JavaScript: %s', (javaScriptEnabled
     await page.getByText('The rule as text (YAML)').click()
     const text = page.getByLabel('Text', { exact: true })
     const given = await text.inputValue()
-    await page.getByLabel('What it is for').fill('typed into the form')
-    await page.getByLabel('Name', { exact: true }).fill('')
     await text.fill('- 1')
     await page.getByRole('button', { name: 'Save the text' }).click()
     await page.getByRole('alert').getByText('the text is no rule').waitFor()
-    expect(await page.getByLabel('What it is for').inputValue()).toBe('typed into the form')
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe(name)
+    expect(await page.getByLabel('Tools').inputValue()).toBe('mcp__never__x')
     expect(await text.inputValue()).toBe('- 1')
     await text.fill(given.replace('deny', 'allow'))
     await page.getByRole('button', { name: 'Save the text' }).click()
@@ -439,6 +438,23 @@ describe.each([true, false])('the list, with JavaScript: %s', (javaScriptEnabled
     expect(await named(name)).toMatchObject({ verdict: 'allow', tools: ['mcp__never__x'] })
     await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
   })
+})
+
+inBrowser('a rule with 900 addresses is saved by its fields, and by its text', async () => {
+  const value = Array.from({ length: 900 }, (_, at) => `person-number-${at}@larkspur.example`)
+  const params = [{ param: 'to', operator: 'in', value }]
+  const { body } = await home.call('admin', 'POST', rules(), { name: 'long', verdict: 'deny', params })
+  const { page } = await signedInAt(home.server, 'approver', `${path}/${body.id}`, { javaScriptEnabled: false }) // prettier-ignore
+  await page.getByLabel('What it is for').fill('a long list')
+  await page.getByRole('button', { name: 'Save the rule' }).click()
+  await page.getByText('The rule is saved.').waitFor()
+  await page.getByText('The rule as text (YAML)').click()
+  const text = page.getByLabel('Text', { exact: true })
+  await text.fill((await text.inputValue()).replace('a long list', 'a text'))
+  await page.getByRole('button', { name: 'Save the text' }).click()
+  await page.getByText('The text is saved.').waitFor()
+  expect(await named('long')).toMatchObject({ description: 'a text', params })
+  await home.call('admin', 'DELETE', `${rules()}/${body.id}`)
 })
 
 inBrowser('the list counts what each rule held and denied', async () => {

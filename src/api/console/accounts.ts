@@ -276,7 +276,7 @@ export function invitationPages(pages: OpenPages): void {
     if (invitation === null) return show(noInvitationPage())
     if (signed === null) return show(invitedPage(invitedIn(pages, invitation, link)))
     const { email } = signed.identity.user
-    const token = formToken(context.config, signed.sessionId)
+    const token = formToken(context.config, signed.sessionId, null)
     return show(acceptPage({ invitation, link, email, token, problem: null }))
   })
   post(invitationPath, (visit, sent) => {
@@ -355,7 +355,7 @@ async function accept(
         ? { status: 404, message: 'There is no open invitation for you here. It may be used, withdrawn or expired, or for another address.' } // prettier-ignore
         : joined
     const { email } = signed.identity.user
-    const token = formToken(context.config, signed.sessionId)
+    const token = formToken(context.config, signed.sessionId, null)
     return show(acceptPage({ invitation, link, email, token, problem }))
   }
   const { organization_id: id, role } = joined.body
@@ -427,7 +427,7 @@ interface Session {
 }
 
 const factorVisit = ({ context }: OpenPages, visit: Visit, problem: Refusal | null): FactorVisit => ({
-  token: formToken(context.config, visit.signed.sessionId),
+  token: formToken(context.config, visit.signed.sessionId, null),
   place: visit.place,
   problem,
   now: new Date(),

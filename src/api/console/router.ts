@@ -2,11 +2,12 @@ import express, { type Request, type Response, type Router } from 'express'
 import type { Documents } from '../../console/documents.ts'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { files, pages, type PageRoute } from '../../console/pages/index.ts'
-import { keptPage, problemPage } from '../../console/pages/plain.tsx'
-import { ownPlace } from '../../console/visit.ts'
+import { keptPage, problemPage, switchedPage } from '../../console/pages/plain.tsx'
+import { ownPlace, type PersonsVisit, type Shown } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import { publicBase } from '../../shared/config.ts'
 import { countRequest, goneSignal } from '../dispatch.ts'
+import { ApiError } from '../errors.ts'
 import type { Mounted } from '../route.ts'
 import { consoleAssets, type Assets } from './assets.ts'
 import { createDocuments } from './documents.ts'
@@ -24,6 +25,7 @@ import {
   requireOwnPage,
   hasToken,
   requireToken,
+  shownBy,
   type SentForm,
 } from './show.ts'
 import { accountPages, providerPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
@@ -126,12 +128,11 @@ async function answer(
   await countRequest(context, response, signed.identity.charged, 'requests')
   const sent = await read(signed)
   try {
-    const token = formToken(context.config, signed.sessionId)
-    const isOwn = sent === null || hasToken(context.config, signed.sessionId, sent.form)
     if (sent !== null && page.keeps === undefined) requireToken(context.config, signed.sessionId, sent.form)
     if (sent === null) await renewed(services, request, response, signed)
     const api = apiOf(context, services, { request, response, signed, file: sent?.file ?? null })
     const person = await personOf(api, request)
+    const token = formToken(context.config, signed.sessionId, person.organization?.id ?? null)
     const visit = {
       place: request.originalUrl,
       params: request.params as Record<string, string>,
@@ -145,12 +146,8 @@ async function answer(
       token,
       hasFile: (sent?.file ?? null) !== null,
     }
-    const shown =
-      sent === null || page.post === undefined
-        ? await page.get(visit)
-        : isOwn || page.keeps === undefined
-          ? await page.post(visit, sent.form)
-          : await page.keeps.again(visit, { form: sent.form, problem: otherSession })
+    const isOwn = sent !== null && hasToken(context.config, signed.sessionId, sent.form)
+    const shown = sent === null ? await page.get(visit) : await answerForm(page, visit, sent, isOwn)
     show({ request, response, assets }, shown, {
       person,
       token,
@@ -159,4 +156,26 @@ async function answer(
   } finally {
     sent?.release()
   }
+}
+
+/** `isOwn`: the form is of this sign-in session. Only a page that keeps its form gets another one. */
+async function answerForm(
+  page: PageRoute,
+  visit: PersonsVisit,
+  { form, file }: SentForm,
+  isOwn: boolean,
+): Promise<Shown> {
+  if (page.post === undefined) return page.get(visit)
+  if (!isOwn && page.keeps !== undefined) return page.keeps.again(visit, { form, problem: otherSession })
+  const { organization: now, organizations } = visit.person
+  const id = shownBy(form)
+  if (page.holdsEverywhere === true || id === (now?.id ?? null)) return page.post(visit, form)
+  const opened = organizations.find((each) => each.id === id)
+  if (opened === undefined)
+    throw new ApiError(
+      'conflict',
+      'this form is of a page that showed another organization: load the page again, and send it once more',
+    )
+  const kept = file === null && page.hasSecrets !== true ? form : null
+  return switchedPage({ place: visit.place, token: visit.token, opened, now, kept })
 }

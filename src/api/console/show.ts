@@ -14,6 +14,7 @@ import { createEntry } from '../../governance/limits/shares.ts'
 import { readBytes } from '../body-bytes.ts'
 import { enterUpload, readPageForm, type FormFile } from '../file-form.ts'
 import type { Assets } from './assets.ts'
+import { organizationId } from './visits.ts'
 
 /** Scripts, styles and forms only of this service, and no frames of other sites. */
 const policy = [
@@ -261,18 +262,28 @@ function checked(form: URLSearchParams): URLSearchParams {
 const tooLarge = (most: number): ApiError =>
   new ApiError('too_large', `the form is larger than ${most} bytes: send less`)
 
-/** Binds the forms of a page to the sign-in session that loaded it. */
-export function formToken(config: Config, sessionId: string): string {
-  return createHmac('sha256', config.sessionSecret)
-    .update(JSON.stringify(['form', sessionId]))
+/**
+ * Binds the forms of a page to the sign-in session that loaded it, and to the organization that it showed. null: its forms
+ * are of the person.
+ */
+export function formToken(config: Config, sessionId: string, organizationId: string | null): string {
+  const shown = organizationId ?? 'none'
+  const proof = createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['form', sessionId, shown]))
     .digest('base64url')
+  return `${shown}-${proof}`
 }
 
-/** Whether the form comes from a page of this sign-in session. */
+/** The id of the organization that the page of a form showed. It is right if `hasToken` is true. */
+export function shownBy(form: URLSearchParams): string | null {
+  const [shown = ''] = (form.get('token') ?? '').split('-', 1)
+  return organizationId.test(shown) ? shown : null
+}
+
+/** Whether the form comes from a page of this sign-in session, whichever organization that showed. */
 export function hasToken(config: Config, sessionId: string, form: URLSearchParams): boolean {
-  const [given, right] = [form.get('token') ?? '', formToken(config, sessionId)].map((each) =>
-    Buffer.from(each),
-  )
+  const own = formToken(config, sessionId, shownBy(form))
+  const [given, right] = [form.get('token') ?? '', own].map((each) => Buffer.from(each))
   return (
     given !== undefined &&
     right !== undefined &&

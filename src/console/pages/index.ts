@@ -101,6 +101,10 @@ export interface PageRoute {
   post?(visit: PersonsVisit, form: Form): Promise<Shown>
   /** Its form may bring a file. */
   readonly takesFile?: true
+  /** Its form may have a secret, which no page shows again. */
+  readonly hasSecrets?: true
+  /** Its forms are of the person, or say by ids on what they act, so they hold after a switch to another organization. */
+  readonly holdsEverywhere?: true
   /** For a page on which people write much: nothing of it is lost when their sign-in ends. */
   readonly keeps?: {
     /** The most that its form may have. */
@@ -114,16 +118,19 @@ export const pages: readonly PageRoute[] = [
   { path: homePath, get: (visit) => homePage(visit) },
   {
     path: '/console/account',
+    holdsEverywhere: true,
     get: (visit) => accountPage(visit),
     post: (visit, form) => changeAccount(visit, form),
   },
   {
     path: '/console/approvals',
+    holdsEverywhere: true,
     get: (visit) => inboxPage(visit),
     post: (visit, form) => decideMany(visit, form),
   },
   {
     path: '/console/approvals/:id',
+    holdsEverywhere: true,
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
   },
@@ -135,11 +142,13 @@ export const pages: readonly PageRoute[] = [
   { path: connectionsPath, get: (visit) => connectionsPage(visit) },
   {
     path: connectPath,
+    hasSecrets: true,
     get: (visit) => connectPage(visit),
     post: (visit, form) => connectService(visit, form),
   },
   {
     path: connectionPath(':id'),
+    hasSecrets: true,
     get: (visit) => connectionPage(visit),
     post: (visit, form) => changeConnection(visit, form),
   },
@@ -197,6 +206,7 @@ export const pages: readonly PageRoute[] = [
   { path: healthPath, get: (visit) => healthPage(visit) },
   {
     path: organizationsPath,
+    holdsEverywhere: true,
     get: (visit) => organizationsPage(visit),
     post: (visit, form) => makeOrganization(visit, form),
   },
@@ -208,6 +218,7 @@ export const pages: readonly PageRoute[] = [
   },
   {
     path: providerPath,
+    hasSecrets: true,
     get: (visit) => providerPage(visit),
     post: (visit, form) => changeProvider(visit, form),
   },
@@ -219,16 +230,19 @@ export const pages: readonly PageRoute[] = [
   },
   {
     path: '/console/rules/new',
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => newRulePage(visit, filled) },
     get: (visit) => newRulePage(visit),
     post: (visit, form) => createRule(visit, form),
   },
   {
     path: newLabelRulePath,
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => newLabelRulePage(visit, filled) },
     get: (visit) => newLabelRulePage(visit),
     post: (visit, form) => createLabelRule(visit, form),
   },
   {
     path: labelRulePath(':id'),
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => labelRulePage(visit, filled) },
     get: (visit) => labelRulePage(visit),
     post: (visit, form) => changeLabelRule(visit, form),
   },
@@ -239,6 +253,7 @@ export const pages: readonly PageRoute[] = [
   },
   {
     path: '/console/rules/:id',
+    keeps: { bytes: mostFormBytes, again: (visit, filled) => rulePage(visit, filled) },
     get: (visit) => rulePage(visit),
     post: (visit, form) => changeRule(visit, form),
   },
@@ -250,6 +265,7 @@ export const pages: readonly PageRoute[] = [
   },
   {
     path: '/console/runs/:id',
+    holdsEverywhere: true,
     get: (visit) => runPage(visit),
     post: (visit, form) => changeRun(visit, form),
   },
@@ -261,6 +277,7 @@ export const pages: readonly PageRoute[] = [
   { path: '/console/runs/:id/steps/:step', get: (visit) => stepPage(visit) },
   {
     path: '/console/runs/:id/steps/:step/happened',
+    holdsEverywhere: true,
     get: (visit) => happenedPage(visit),
     post: (visit, form) => sayHappened(visit, form),
   },
@@ -279,6 +296,7 @@ export const pages: readonly PageRoute[] = [
   { path: installPath, get: (visit) => installPage(visit) },
   {
     path: '/console/sessions/:id',
+    holdsEverywhere: true,
     get: (visit) => sessionPage(visit),
     post: (visit, form) => endSession(visit, form),
   },

@@ -24,7 +24,7 @@ import { Facts } from '../parts/values.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { OrganizationName, Words } from '../parts/words.tsx'
 import {
-  organizationOf,
+  organizationId,
   type Form,
   type Organization,
   type PersonsVisit,
@@ -162,7 +162,7 @@ function States({ states: key, isOwn, now }: { states: Key; isOwn: boolean; now:
 /** `GET /console/keys/new`. The form offers what the role of the person can use. */
 export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
   const filled = labelled(given, fields)
-  const organization = organizationOf(visit, filled)
+  const { organization } = visit.person
   if (organization === null) return problemPage(noOrganization, visit.place)
   const scopes = await visit.api.call('GET /scopes')
   if (!scopes.ok) return problemPage(scopes, visit.place)
@@ -210,8 +210,7 @@ export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Pr
         <Refused filled={filled} />
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
-          <input type="hidden" name="organization_id" value={organization.id} />
-          {agent === null ? null : <input type="hidden" name="agent" value={agent} />}
+            {agent === null ? null : <input type="hidden" name="agent" value={agent} />}
           {account === null ? null : <input type="hidden" name="service_account" value={account.id} />}
           <Field
             name="name"
@@ -309,7 +308,7 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
       name: form.get('name') ?? '',
       scopes: form.getAll('scopes'),
       expires_at: form.get('expires_at') || null,
-      organization_id: form.get('organization_id') ?? '',
+      organization_id: organizationId(visit),
       ...(account === null ? {} : { service_account: account }),
     },
     ...onceOf(form),

@@ -24,7 +24,7 @@ import { OnceField, PostForm } from '../parts/layout.tsx'
 import { Pager } from '../parts/list.tsx'
 import { ManagedNote } from '../parts/managed.tsx'
 import { offeredIn } from '../parts/rule-form.tsx'
-import { EditableText, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
+import { EditableText, filledFields, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
 import { Versions } from '../parts/rule-versions.tsx'
 import { RuleStatus } from '../parts/rule.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
@@ -194,20 +194,27 @@ function Change(props: {
 }) {
   const { visit, rule, filled, offered } = props
   const path = labelRulePath(rule.id)
+  const fields = filledFields(filled)
   return (
     <>
       <section class="card" aria-labelledby="change">
         <h2 id="change">Change it</h2>
         <PostForm action={path} token={visit.token} class="fill">
-          <Seen value={rule.updated_at} filled={filled} />
-          <LabelRuleFields rule={rule} offered={offered} filled={filled} />
+          <Seen value={rule.updated_at} filled={fields} />
+          <LabelRuleFields rule={rule} offered={offered} filled={fields} />
           <div class="buttons">
             <button class="primary" name="action" value="save">
               Save the rule
             </button>
           </div>
-          <EditableText text={textOf(visit, rule)} filled={filled} />
         </PostForm>
+        <EditableText
+          action={path}
+          token={visit.token}
+          text={textOf(visit, rule)}
+          updatedAt={rule.updated_at}
+          filled={filled}
+        />
       </section>
       <Confirm
         action={path}

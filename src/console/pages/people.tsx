@@ -20,7 +20,7 @@ import { Time } from '../parts/time.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { capital, OrganizationName, Words } from '../parts/words.tsx'
 import {
-  organizationOf,
+  organizationId,
   type Form,
   type Organization,
   type PersonsVisit,
@@ -50,7 +50,7 @@ const roleOptions = roles.map((role) => [role, roleWords[role]] as const)
 /** `GET /console/people` */
 export async function peoplePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
   const filled = labelled(given, { addresses: 'Addresses', name: 'Name' }, { emails: 'addresses' })
-  const organization = organizationOf(visit, filled)
+  const { organization } = visit.person
   const refused = organization === null ? notHere : whyNot(organization)
   if (refused !== null || organization === null) return problemPage(refused ?? notHere, visit.place)
   const listed = { params: { id: organization.id } }
@@ -91,15 +91,13 @@ export async function peoplePage(visit: PersonsVisit, given: Filled = empty): Pr
             <Table
               label="Members"
               head={['Person', 'Role', 'Second factor', 'Slack', actions]}
-              rows={members.body.data.map((member) => memberRow(member, visit, organization.id))}
+              rows={members.body.data.map((member) => memberRow(member, visit))}
             />
           )}
           <Pages visit={visit} name="members" next={members.body.next_cursor} />
         </section>
-        <Invite visit={visit} organization={organization} filled={filled} />
-        {invitations.ok ? (
-          <Invitations visit={visit} organization={organization} page={invitations.body} />
-        ) : null}
+        <Invite visit={visit} filled={filled} />
+        {invitations.ok ? <Invitations visit={visit} page={invitations.body} /> : null}
         <Told visit={visit} results={results.accounts} />
         <ServiceAccounts visit={visit} organization={organization} accounts={accounts} filled={filled} />
       </article>
@@ -147,7 +145,7 @@ const results = {
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>
 
-function memberRow(member: Member, visit: PersonsVisit, organizationId: string) {
+function memberRow(member: Member, visit: PersonsVisit) {
   const {
     user_id: id,
     email,
@@ -159,10 +157,7 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
     company_sign_in: isLinked,
   } = member
   const isSelf = id === visit.person.user.id
-  const hidden = [
-    <input type="hidden" name="user_id" value={id} />,
-    <input type="hidden" name="organization_id" value={organizationId} />,
-  ]
+  const hidden = <input type="hidden" name="user_id" value={id} />
   return [
     <>
       <Words text={name} most={100} /> {isSelf ? <Badge tone="off" word="You" /> : null}
@@ -230,14 +225,13 @@ function memberRow(member: Member, visit: PersonsVisit, organizationId: string) 
   ]
 }
 
-function Invite(props: { visit: PersonsVisit; organization: Organization; filled: Filled }) {
-  const { visit, organization, filled } = props
+function Invite(props: { visit: PersonsVisit; filled: Filled }) {
+  const { visit, filled } = props
   return (
     <section class="card" aria-labelledby="invite">
       <h2 id="invite">Invite people</h2>
       <PostForm action={peoplePath} token={visit.token} class="fill">
         <OnceField />
-        <input type="hidden" name="organization_id" value={organization.id} />
         <Field
           name="addresses"
           rows={3}
@@ -254,12 +248,8 @@ function Invite(props: { visit: PersonsVisit; organization: Organization; filled
   )
 }
 
-function Invitations(props: {
-  visit: PersonsVisit
-  organization: Organization
-  page: AnswerOf<'GET /organizations/{id}/invitations'>
-}) {
-  const { visit, organization, page } = props
+function Invitations(props: { visit: PersonsVisit; page: AnswerOf<'GET /organizations/{id}/invitations'> }) {
+  const { visit, page } = props
   const open = page.data.filter(({ status }) => status === 'pending' || status === 'expired')
   return (
     <section class="stack" aria-labelledby="invitations">
@@ -271,7 +261,7 @@ function Invitations(props: {
         <Table
           label="Open invitations"
           head={['Address', 'Role', 'Invited', 'Ends', actions]}
-          rows={open.map((invitation) => invitationRow(invitation, visit, organization))}
+          rows={open.map((invitation) => invitationRow(invitation, visit))}
         />
       )}
       <Pages visit={visit} name="invitations" next={page.next_cursor} />
@@ -279,7 +269,7 @@ function Invitations(props: {
   )
 }
 
-function invitationRow(invitation: Invitation, { token, now }: PersonsVisit, organization: Organization) {
+function invitationRow(invitation: Invitation, { token, now }: PersonsVisit) {
   const { id, email, role, status, created_at: at, expires_at: end } = invitation
   return [
     <Words text={email} most={254} />,
@@ -288,7 +278,6 @@ function invitationRow(invitation: Invitation, { token, now }: PersonsVisit, org
     status === 'expired' ? <Badge tone="off" word="Expired" /> : <Time at={end} now={now} />,
     <PostForm action={peoplePath} token={token} class="links">
       <OnceField />
-      <input type="hidden" name="organization_id" value={organization.id} />
       <input type="hidden" name="invitation" value={id} />
       <input type="hidden" name="addresses" value={email} />
       <input type="hidden" name="role" value={role} />
@@ -306,11 +295,10 @@ function invitationRow(invitation: Invitation, { token, now }: PersonsVisit, org
 
 /** `POST /console/people` */
 export async function changePeople(visit: PersonsVisit, form: Form): Promise<Shown> {
-  const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
+  const id = organizationId(visit)
   const action = form.get('action') ?? ''
-  if (organization === undefined) return peoplePage(visit, { form: null, problem: nothingDone })
   if (action === 'invite' || action === 'resend') {
-    const filled = await inviteAll(visit, form, organization.id)
+    const filled = await inviteAll(visit, form, id)
     if (filled.problem === null) return { redirect: `${peoplePath}?done=${action}#invitations` }
     if (action === 'invite') return peoplePage(visit, filled)
     const { problem } = filled
@@ -318,13 +306,13 @@ export async function changePeople(visit: PersonsVisit, form: Form): Promise<Sho
     return peoplePage(visit, { form: null, problem: { ...problem, message, details: [] } })
   }
   if (action.startsWith('service-')) {
-    const changed = await changeServiceAccounts(visit, form, organization.id)
+    const changed = await changeServiceAccounts(visit, form, id)
     const typed = action === 'service-create' ? form : null
     return changed.ok
       ? { redirect: `${peoplePath}?done=${action}#service-accounts` }
       : peoplePage(visit, { form: typed, problem: changed })
   }
-  const done = await changeOf(visit, form, organization.id)
+  const done = await changeOf(visit, form, id)
   if (!done.ok) return peoplePage(visit, { form: null, problem: done })
   const isLeaving = action === 'remove' && form.get('user_id') === visit.person.user.id
   return { redirect: isLeaving ? homePath : `${peoplePath}?done=${action}` }

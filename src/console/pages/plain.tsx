@@ -1,6 +1,7 @@
 import type { ComponentChild } from 'preact'
-import { Alert, Message } from '../parts/words.tsx'
-import { ownPlace, type Form, type Page, type Problem } from '../visit.ts'
+import { PostForm } from '../parts/layout.tsx'
+import { Alert, Message, Words } from '../parts/words.tsx'
+import { ownPlace, type Form, type Organization, type Page, type Problem } from '../visit.ts'
 import { homePath, providerSignInPath, secondFactorPath, signInPath } from '../../contract/pages.ts'
 
 export interface Refusal {
@@ -103,9 +104,7 @@ export const keptPage = (place: string, form: Form): Page => ({
         <li>Come back here, and go on.</li>
       </ol>
       <form method="post" action={place}>
-        {[...form].map(([name, value]) =>
-          name === 'action' ? null : <input type="hidden" name={name} value={value} />,
-        )}
+        <Hidden fields={[...form].filter(([name]) => name !== 'action')} />
         <button class="primary" name="action" value="check">
           Go on
         </button>
@@ -113,3 +112,62 @@ export const keptPage = (place: string, form: Form): Page => ({
     </article>
   ),
 })
+
+const Hidden = ({ fields }: { fields: Iterable<[string, string]> }) => (
+  <>
+    {[...fields].map(([name, value]) => (
+      <input type="hidden" name={name} value={value} />
+    ))}
+  </>
+)
+
+/**
+ * A form of a page that showed another organization than the pages show now. `kept` is null if the form has what must not
+ * stand in a page.
+ */
+export const switchedPage = (props: {
+  readonly place: string
+  /** A token of the present page. */
+  readonly token: string
+  readonly opened: Organization
+  readonly now: Organization | null
+  readonly kept: Form | null
+}): Page => ({
+  status: 409,
+  title: 'You have switched to another organization',
+  main: (
+    <article class="narrow card">
+      <h1>You have switched to another organization</h1>
+      <p>
+        The page of this form showed <strong>{nameOf(props.opened)}</strong>, and now you see{' '}
+        <strong>{props.now === null ? 'no organization' : nameOf(props.now)}</strong>.{' '}
+        {props.kept === null ? 'Nothing was done.' : 'Nothing was done, and nothing that you wrote is lost.'}
+      </p>
+      <ol class="bullets">
+        <li>
+          <PostForm action="/console/organization" token={props.token} target="_blank">
+            <input type="hidden" name="organization_id" value={props.opened.id} />
+            <button>Switch back in another tab</button>
+          </PostForm>
+        </li>
+        <li>
+          {props.kept === null
+            ? 'Come back here, open the page again, and fill in its form once more: files and secrets are not kept here.'
+            : 'Come back here, and send it once more.'}
+        </li>
+      </ol>
+      {props.kept === null ? (
+        <p>
+          <a href={props.place}>Open the page again</a>
+        </p>
+      ) : (
+        <form method="post" action={props.place}>
+          <Hidden fields={props.kept} />
+          <button class="primary">Send it once more</button>
+        </form>
+      )}
+    </article>
+  ),
+})
+
+const nameOf = ({ name }: Organization) => <Words text={name} most={200} />

@@ -22,7 +22,7 @@ import {
   RuleVerdict,
 } from '../parts/rule.tsx'
 import { Versions } from '../parts/rule-versions.tsx'
-import { EditableText, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
+import { EditableText, filledFields, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import {
@@ -305,13 +305,14 @@ function Change(props: {
 }) {
   const { visit, rule, filled, offered, checked } = props
   const path = `${rulesPath}/${rule.id}`
+  const fields = filledFields(filled)
   return (
     <>
       <section class="card" aria-labelledby="change">
         <h2 id="change">Change it</h2>
         <PostForm action={path} token={visit.token} class="fill" data-check>
-          <Seen value={rule.updated_at} filled={filled} />
-          <RuleFields rule={rule} offered={offered} filled={filled} />
+          <Seen value={rule.updated_at} filled={fields} />
+          <RuleFields rule={rule} offered={offered} filled={fields} />
           <RuleCheck checked={checked} now={visit.now} />
           <div class="buttons">
             <button class="primary" name="action" value="save">
@@ -319,8 +320,14 @@ function Change(props: {
             </button>
             <CheckButton />
           </div>
-          <EditableText text={textOf(visit, rule)} filled={filled} />
         </PostForm>
+        <EditableText
+          action={path}
+          token={visit.token}
+          text={textOf(visit, rule)}
+          updatedAt={rule.updated_at}
+          filled={filled}
+        />
       </section>
       <Confirm
         action={path}

@@ -197,6 +197,8 @@ export function PostForm(props: {
   'data-check'?: boolean
   /** For a form with a file. */
   enctype?: 'multipart/form-data'
+  /** Opens the answer in another tab. */
+  target?: '_blank'
 }) {
   const { action, token, children, ...rest } = props
   return (

@@ -1,9 +1,10 @@
 import type { Form, PersonsVisit, Problem, Result } from '../visit.ts'
 import { Copy } from './copy.tsx'
-import type { Filled } from './form.tsx'
+import { empty, Seen, type Filled } from './form.tsx'
 import { Island } from './island.tsx'
+import { PostForm } from './layout.tsx'
 
-/* A rule as text, as files have it. The form or the text is saved, and what was typed into the other one stays on the page. */
+/* A rule as text, as files have it. The fields and the text are two forms, so each may be as long as a form can be. */
 
 /** Characters. More is neither shown nor read here. */
 const most = 64 * 1024
@@ -27,14 +28,27 @@ export const RuleText = ({ text }: { text: string | null }) =>
     </details>
   )
 
-/** Stands in the form of the rule. */
-export function EditableText({ text, filled }: { text: string | null; filled: Filled }) {
+const isText = ({ form }: Filled): boolean => form?.has('text') === true
+
+/** For the form of the fields: the text that was refused says nothing about them. */
+export const filledFields = (filled: Filled): Filled => (isText(filled) ? { ...filled, ...empty } : filled)
+
+export function EditableText(props: {
+  action: string
+  token: string
+  /** null for one that is too long. */
+  text: string | null
+  updatedAt: string
+  filled: Filled
+}) {
+  const { action, token, text, updatedAt } = props
   if (text === null) return null
-  const isOpen = filled.form?.get('action') === 'save-text'
+  const filled = isText(props.filled) ? props.filled : empty
   return (
-    <details class="exact" open={isOpen}>
+    <details class="exact" open={filled.form !== null}>
       <summary>The rule as text (YAML)</summary>
-      <div class="stack">
+      <PostForm action={action} token={token} class="fill">
+        <Seen value={updatedAt} filled={filled} />
         <label for="text">Text</label>
         <textarea
           id="text"
@@ -49,16 +63,16 @@ export function EditableText({ text, filled }: { text: string | null; filled: Fi
           {filled.form?.get('text') ?? text}
         </textarea>
         <p id="text-help" class="quiet small">
-          As <code>countersign apply</code> reads it. “Save the text” saves what stands here, and leaves the
-          fields above aside; “Save the rule” saves the fields.
+          As <code>countersign apply</code> reads it. “Save the text” saves what stands here. What you have
+          changed in the fields above, and not saved, is lost.
         </p>
         <div class="buttons">
-          <button name="action" value="save-text" formnovalidate>
+          <button name="action" value="save-text">
             Save the text
           </button>
           <Island of={Copy} props={{ from: 'text' }} />
         </div>
-      </div>
+      </PostForm>
     </details>
   )
 }

@@ -397,28 +397,57 @@ describe('a page', () => {
   })
 })
 
-describe('a refused form', () => {
-  test.each([
-    ['/console/keys/new', { name: '', scopes: 'runs:read', expires_at: '' }],
-    ['/console/people', { action: 'invite', addresses: 'no-address', role: 'admin' }],
-  ])('of %s comes back for the organization for which it was sent', async (path, fields) => {
+describe('a form that is sent after another tab has switched to another organization', () => {
+  /** The owner, in another organization meanwhile. */
+  async function switched() {
     const { context, identities } = home.server
-    const { organization_id: ours, users } = identities
     const { id: other } = await addOrganization(context)
     await context.db
       .insertInto('memberships')
-      .values({ organization_id: other, user_id: users.owner.user_id, role: 'owner' })
+      .values({ organization_id: other, user_id: identities.users.owner.user_id, role: 'owner' })
       .execute()
     const cookie = await home.cookieOf('owner')
-    const sent = { token: await home.tokenOf(path, 'owner'), once: 'once-4711', organization_id: ours }
-    // Another tab has switched to another organization meanwhile.
-    const switched = `${cookie}; countersign.organization=${other}`
-    const answer = await home.post(path, { ...sent, ...fields }, {}, switched)
-    const [, main = ''] = (await answer.text()).split('<main')
-    expect(main).toContain(`name="organization_id" value="${ours}"`)
-    expect(main).not.toContain(other)
+    return { other, cookie, there: `${cookie}; countersign.organization=${other}` }
+  }
+
+  test('does nothing, keeps what was typed, and works again after the switch back', async () => {
+    const path = '/console/webhooks'
+    const { other, cookie, there } = await switched()
+    const { organization_id: ours } = home.server.identities
+    const url = 'https://hooks.larkspur.example/in'
+    const fields = { token: await home.tokenOf(path, 'owner'), url, events: 'run.failed' }
+    const refused = await home.post(path, fields, {}, there)
+    const text = await refused.text()
+    expect(refused.status).toBe(409)
+    expect(text).toContain('You have switched to another organization')
+    expect(text).toContain(`name="organization_id" value="${ours}"`)
+    expect(text).toContain(`name="url" value="${url}"`)
+    const made = () =>
+      home.server.context.db.selectFrom('webhooks').select('organization_id').where('url', '=', url).execute()
+    expect(await made()).toEqual([])
+    expect((await home.post(path, fields, {}, cookie)).status).toBe(200)
+    expect(await made()).toEqual([{ organization_id: ours }])
+    expect(other).not.toBe(ours)
   })
 
+  test('does not show its secrets', async () => {
+    const { there } = await switched()
+    const token = await home.tokenOf('/console/account', 'owner')
+    const fields = { token, action: 'save', kind: 'oidc', client_secret: 'a-secret-of-ours' }
+    const refused = await home.post('/console/provider', fields, {}, there)
+    expect([refused.status, (await refused.text()).includes('a-secret-of-ours')]).toEqual([409, false])
+  })
+
+  test('still switches and signs out', async () => {
+    const { other, cookie, there } = await switched()
+    const token = await home.tokenOf('/console/account', 'owner')
+    const fields = { token, organization_id: other }
+    for (const sent of [cookie, there])
+      expect((await home.post('/console/organization', fields, {}, sent)).status).toBe(303)
+  })
+})
+
+describe('a refused form', () => {
   test('with a NUL is refused', async () => {
     const fields = { token: await home.tokenOf('/console/keys/new', 'owner'), organization_id: 'a\0b' }
     const answer = await home.post('/console/keys/new', fields, {}, await home.cookieOf('owner'))
