@@ -210,7 +210,7 @@ export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Pr
         <Refused filled={filled} />
         <PostForm action={`${keysPath}/new`} token={visit.token} class="card fill">
           <OnceField />
-            {agent === null ? null : <input type="hidden" name="agent" value={agent} />}
+          {agent === null ? null : <input type="hidden" name="agent" value={agent} />}
           {account === null ? null : <input type="hidden" name="service_account" value={account.id} />}
           <Field
             name="name"
