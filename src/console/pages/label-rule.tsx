@@ -1,17 +1,7 @@
-import { labelRulePath, newLabelRulePath, rulesPath } from '../../contract/pages.ts'
+import { labelRulePath, newLabelRulePath } from '../../contract/pages.ts'
 import { withoutValue } from '../parts/conditions.tsx'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import {
-  changedSince,
-  Confirm,
-  empty,
-  labelled,
-  onceOf,
-  Refused,
-  Seen,
-  Told,
-  type Filled,
-} from '../parts/form.tsx'
+import { changedSince, empty, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
 import {
   LabelRuleFields,
   labelRuleIn,
@@ -21,26 +11,19 @@ import {
   type LabelRuleView,
 } from '../parts/label-rule.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
-import { Pager } from '../parts/list.tsx'
 import { ManagedNote } from '../parts/managed.tsx'
 import { offeredIn } from '../parts/rule-form.tsx'
-import { EditableText, filledFields, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
-import { Versions } from '../parts/rule-versions.tsx'
+import { ChangeRule, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
+import { OneVersion, Versions, versionsQuery } from '../parts/rule-versions.tsx'
 import { RuleStatus } from '../parts/rule.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import { organizationId, waitsFor, type Form, type PersonsVisit, type Result, type Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
-import { notAdmin } from './rule.tsx'
+import { Crumbs, notAdmin } from './rule.tsx'
 import { mayChange } from './rules.tsx'
 
 /* `/console/rules/labels/new` and `/console/rules/labels/:id`: one rule that labels what tools read. */
-
-const Crumbs = () => (
-  <p class="crumbs small">
-    <a href={rulesPath}>Rules</a>
-  </p>
-)
 
 /** `GET /console/rules/labels/new` */
 export async function newLabelRulePage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
@@ -112,20 +95,19 @@ export async function labelRulePage(visit: PersonsVisit, given: Filled = empty):
   const filled = labelled(given, labelRuleLabels)
   const params = paramsOf(visit)
   const path = labelRulePath(params.rule)
-  const cursor = visit.query.get('versions')
   const [found, versions, changes] = await Promise.all([
     visit.api.call('GET /organizations/{id}/label-rules/{rule}', { params }),
     visit.api.call('GET /organizations/{id}/label-rules/{rule}/versions', {
       params,
-      query: { limit: '20', ...(cursor === null ? {} : { cursor }) },
+      query: versionsQuery(visit),
     }),
     waitingChanges(visit),
   ])
   if (!versions.ok) return problemPage(versions, visit.place)
-  const { data, next_cursor: next } = versions.body
-  if (!found.ok && data[0]?.change !== 'deleted') return problemPage(found, visit.place)
+  if (!found.ok && versions.body.data[0]?.change !== 'deleted') return problemPage(found, visit.place)
   const saved = found.ok ? found.body : null
   const isChanged = mayChange(visit) && (saved?.managed_by ?? null) === null
+  const offered = isChanged ? await offeredIn(visit, params.id) : null
   return {
     status: filled.problem?.status ?? 200,
     title: saved?.name ?? 'A deleted rule',
@@ -137,28 +119,24 @@ export async function labelRulePage(visit: PersonsVisit, given: Filled = empty):
         <Refused filled={filled} />
         <Told visit={visit} results={results} />
         {await versionOf(visit)}
-        {saved === null ? null : isChanged ? (
-          <Change visit={visit} rule={saved} filled={filled} offered={await offeredIn(visit, params.id)} />
+        {saved === null ? null : offered !== null ? (
+          <ChangeRule
+            visit={visit}
+            path={path}
+            rule={saved}
+            filled={filled}
+            isChecked={false}
+            deletion="What is read from then on gets none of its labels, so rules that need them hold nothing. The deletion may wait for a second person."
+          >
+            {(given) => <LabelRuleFields rule={saved} offered={offered} filled={given} />}
+          </ChangeRule>
         ) : (
           <section class="card stack" aria-label="The rule">
             <RuleText text={textOf(visit, saved)} />
             {mayChange(visit) ? null : <p class="quiet">An admin or owner changes it.</p>}
           </section>
         )}
-        <Versions
-          visit={visit}
-          path={path}
-          versions={data}
-          isNewest={cursor === null}
-          mayRestore={isChanged}
-        />
-        <Pager
-          path={path}
-          chosen={{ versions: cursor ?? undefined }}
-          cursor="versions"
-          next={next}
-          words={{ first: 'Newest versions', next: 'Older versions' }}
-        />
+        <Versions visit={visit} path={path} versions={versions.body} mayRestore={isChanged} />
       </article>
     ),
   }
@@ -186,48 +164,6 @@ const Head = ({ rule }: { rule: LabelRuleView | null }) =>
     </header>
   )
 
-function Change(props: {
-  visit: PersonsVisit
-  rule: LabelRuleView
-  filled: Filled
-  offered: Awaited<ReturnType<typeof offeredIn>>
-}) {
-  const { visit, rule, filled, offered } = props
-  const path = labelRulePath(rule.id)
-  const fields = filledFields(filled)
-  return (
-    <>
-      <section class="card" aria-labelledby="change">
-        <h2 id="change">Change it</h2>
-        <PostForm action={path} token={visit.token} class="fill">
-          <Seen value={rule.updated_at} filled={fields} />
-          <LabelRuleFields rule={rule} offered={offered} filled={fields} />
-          <div class="buttons">
-            <button class="primary" name="action" value="save">
-              Save the rule
-            </button>
-          </div>
-        </PostForm>
-        <EditableText
-          action={path}
-          token={visit.token}
-          text={textOf(visit, rule)}
-          updatedAt={rule.updated_at}
-          filled={filled}
-        />
-      </section>
-      <Confirm
-        action={path}
-        token={visit.token}
-        value="delete"
-        open="Delete the rule …"
-        explanation="What is read from then on gets none of its labels, so rules that need them hold nothing. The deletion may wait for a second person. You can restore the rule from its versions."
-        sure="Delete the rule"
-      />
-    </>
-  )
-}
-
 /** The version that the address asks for. */
 async function versionOf(visit: PersonsVisit) {
   const version = visit.query.get('version')
@@ -236,28 +172,19 @@ async function versionOf(visit: PersonsVisit) {
     params: { ...paramsOf(visit), version },
   })
   const body = read.ok && read.body.body !== null && 'add_labels' in read.body.body ? read.body.body : null
-  return (
-    <section class="card stack" id="version" aria-labelledby="version-title">
-      <h2 id="version-title">{`Version ${read.ok ? read.body.version : ''}`}</h2>
-      {!read.ok ? (
+  const shown =
+    body === null ? null : (
+      <>
         <p>
-          <Message text={read.message} />
+          <strong>
+            <Words text={body.name} most={200} />
+          </strong>
+          : <Message text={labelSentence(body)} />
         </p>
-      ) : body === null ? (
-        <p>The rule was deleted.</p>
-      ) : (
-        <>
-          <p>
-            <strong>
-              <Words text={body.name} most={200} />
-            </strong>
-            : <Message text={labelSentence(body)} />
-          </p>
-          <RuleStatus status={body.status} />
-        </>
-      )}
-    </section>
-  )
+        <RuleStatus status={body.status} />
+      </>
+    )
+  return <OneVersion read={read} shown={shown} />
 }
 
 /** `POST /console/rules/labels/:id` */

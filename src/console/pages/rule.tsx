@@ -2,10 +2,9 @@ import { groupsPath, rulesPath, tryPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
 import { list, quote } from '../../policy/text.ts'
 import { waitingChanges, WaitingNote } from '../parts/change.tsx'
-import { changedSince, Confirm, empty, labelled, onceOf, Refused, Seen, type Filled } from '../parts/form.tsx'
+import { changedSince, empty, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote, release, released } from '../parts/managed.tsx'
-import { Pager } from '../parts/list.tsx'
 import { RuleCheck, checkDraft, type Checked } from '../parts/rule-check.tsx'
 import { withoutValue } from '../parts/conditions.tsx'
 import { changedRule, changesOf, newRule } from '../parts/rule-fields.ts'
@@ -21,8 +20,8 @@ import {
   RuleStatus,
   RuleVerdict,
 } from '../parts/rule.tsx'
-import { Versions } from '../parts/rule-versions.tsx'
-import { EditableText, filledFields, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
+import { OneVersion, Versions, versionsQuery } from '../parts/rule-versions.tsx'
+import { ChangeRule, ruleInText, RuleText, textOf } from '../parts/rule-text.tsx'
 import { nothingDone } from '../parts/waiting.tsx'
 import { Message, Words } from '../parts/words.tsx'
 import {
@@ -47,7 +46,7 @@ export const notAdmin: Problem = {
   message: 'only admins and owners of an organization make rules',
 }
 
-const Crumbs = () => (
+export const Crumbs = () => (
   <p class="crumbs small">
     <a href={rulesPath}>Rules</a>
   </p>
@@ -179,22 +178,21 @@ export async function rulePage(
 ): Promise<Shown> {
   const filled = labelled(given, ruleLabels, ruleAliases)
   const [id, rule] = [organizationId(visit), visit.params['id'] ?? '']
-  const cursor = visit.query.get('versions')
   const [found, versions, shown, sizes, changes] = await Promise.all([
     visit.api.call('GET /organizations/{id}/rules/{rule}', { params: { id, rule } }),
     visit.api.call('GET /organizations/{id}/rules/{rule}/versions', {
       params: { id, rule },
-      query: { limit: '20', ...(cursor === null ? {} : { cursor }) },
+      query: versionsQuery(visit),
     }),
     versionOf(visit, { id, rule }),
     groupSizes(visit),
     waitingChanges(visit),
   ])
   if (!versions.ok) return problemPage(versions, visit.place)
-  const { data, next_cursor: next } = versions.body
-  if (!found.ok && data[0]?.change !== 'deleted') return problemPage(found, visit.place)
+  if (!found.ok && versions.body.data[0]?.change !== 'deleted') return problemPage(found, visit.place)
   const saved = found.ok ? found.body : null
   const isChanged = mayChange(visit) && (saved?.managed_by ?? null) === null
+  const offered = isChanged ? await offeredIn(visit, id) : null
   return {
     status: filled.problem?.status ?? 200,
     title: saved?.name ?? 'A deleted rule',
@@ -211,14 +209,23 @@ export async function rulePage(
         <Refused filled={filled} />
         {await toldOf(visit, saved)}
         {shown}
-        {saved === null ? null : isChanged ? (
-          <Change
+        {saved === null ? null : offered !== null ? (
+          <ChangeRule
             visit={visit}
+            path={`${rulesPath}/${rule}`}
             rule={saved}
             filled={filled}
-            offered={await offeredIn(visit, id)}
-            checked={checked}
-          />
+            deletion="A deleted rule decides nothing. If that is less strict, the deletion may wait for a second person."
+            more={<CheckButton />}
+            isChecked
+          >
+            {(given) => (
+              <>
+                <RuleFields rule={saved} offered={offered} filled={given} />
+                <RuleCheck checked={checked} now={visit.now} />
+              </>
+            )}
+          </ChangeRule>
         ) : (
           <section class="card" aria-labelledby="rule">
             <h2 id="rule">The rule</h2>
@@ -230,16 +237,8 @@ export async function rulePage(
         <Versions
           visit={visit}
           path={`${rulesPath}/${rule}`}
-          versions={data}
-          isNewest={cursor === null}
+          versions={versions.body}
           mayRestore={isChanged}
-        />
-        <Pager
-          path={`${rulesPath}/${rule}`}
-          chosen={{ versions: cursor ?? undefined }}
-          cursor="versions"
-          next={next}
-          words={{ first: 'Newest versions', next: 'Older versions' }}
         />
       </article>
     ),
@@ -296,51 +295,6 @@ const Deleted = () => (
   </header>
 )
 
-function Change(props: {
-  visit: PersonsVisit
-  rule: RuleView
-  filled: Filled
-  offered: Awaited<ReturnType<typeof offeredIn>>
-  checked: Checked | null
-}) {
-  const { visit, rule, filled, offered, checked } = props
-  const path = `${rulesPath}/${rule.id}`
-  const fields = filledFields(filled)
-  return (
-    <>
-      <section class="card" aria-labelledby="change">
-        <h2 id="change">Change it</h2>
-        <PostForm action={path} token={visit.token} class="fill" data-check>
-          <Seen value={rule.updated_at} filled={fields} />
-          <RuleFields rule={rule} offered={offered} filled={fields} />
-          <RuleCheck checked={checked} now={visit.now} />
-          <div class="buttons">
-            <button class="primary" name="action" value="save">
-              Save the rule
-            </button>
-            <CheckButton />
-          </div>
-        </PostForm>
-        <EditableText
-          action={path}
-          token={visit.token}
-          text={textOf(visit, rule)}
-          updatedAt={rule.updated_at}
-          filled={filled}
-        />
-      </section>
-      <Confirm
-        action={path}
-        token={visit.token}
-        value="delete"
-        open="Delete the rule …"
-        explanation="A deleted rule decides nothing. If that is less strict, the deletion may wait for a second person. You can restore the rule from its versions."
-        sure="Delete the rule"
-      />
-    </>
-  )
-}
-
 /** The version that the address asks for, in words. */
 async function versionOf({ api, query }: PersonsVisit, params: { id: string; rule: string }) {
   const version = query.get('version')
@@ -348,20 +302,8 @@ async function versionOf({ api, query }: PersonsVisit, params: { id: string; rul
   const read = await api.call('GET /organizations/{id}/rules/{rule}/versions/{version}', {
     params: { ...params, version },
   })
-  return (
-    <section class="card" id="version" aria-labelledby="version-title">
-      <h2 id="version-title">{`Version ${read.ok ? read.body.version : ''}`}</h2>
-      {!read.ok ? (
-        <p>
-          <Message text={read.message} />
-        </p>
-      ) : read.body.body === null || !('verdict' in read.body.body) ? (
-        <p>The rule was deleted.</p>
-      ) : (
-        <RuleFacts rule={read.body.body} />
-      )}
-    </section>
-  )
+  const body = read.ok && read.body.body !== null && 'verdict' in read.body.body ? read.body.body : null
+  return <OneVersion read={read} shown={body === null ? null : <RuleFacts rule={body} />} />
 }
 
 /** `POST /console/rules/:id` */

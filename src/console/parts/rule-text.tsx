@@ -1,6 +1,7 @@
+import type { VNode } from 'preact'
 import type { Form, PersonsVisit, Problem, Result } from '../visit.ts'
 import { Copy } from './copy.tsx'
-import { empty, Seen, type Filled } from './form.tsx'
+import { Confirm, empty, Seen, type Filled } from './form.tsx'
 import { Island } from './island.tsx'
 import { PostForm } from './layout.tsx'
 
@@ -28,12 +29,57 @@ export const RuleText = ({ text }: { text: string | null }) =>
     </details>
   )
 
-const isText = ({ form }: Filled): boolean => form?.has('text') === true
+/** The form of the fields, the form of the text, and the deletion. `children`: the fields; `more`: further buttons. */
+export function ChangeRule(props: {
+  visit: PersonsVisit
+  path: string
+  rule: { readonly updated_at: string }
+  filled: Filled
+  /** What is then no more. */
+  deletion: string
+  more?: VNode
+  isChecked: boolean
+  children: (filled: Filled) => VNode
+}) {
+  const { visit, path, rule, filled, deletion, more, isChecked, children: fields } = props
+  const isText = filled.form?.has('text') === true
+  // The text that was refused says nothing about the fields.
+  const given = isText ? { ...filled, ...empty } : filled
+  return (
+    <>
+      <section class="card" aria-labelledby="change">
+        <h2 id="change">Change it</h2>
+        <PostForm action={path} token={visit.token} class="fill" data-check={isChecked}>
+          <Seen value={rule.updated_at} filled={given} />
+          {fields(given)}
+          <div class="buttons">
+            <button class="primary" name="action" value="save">
+              Save the rule
+            </button>
+            {more}
+          </div>
+        </PostForm>
+        <EditableText
+          action={path}
+          token={visit.token}
+          text={textOf(visit, rule)}
+          updatedAt={rule.updated_at}
+          filled={isText ? filled : empty}
+        />
+      </section>
+      <Confirm
+        action={path}
+        token={visit.token}
+        value="delete"
+        open="Delete the rule …"
+        explanation={`${deletion} You can restore the rule from its versions.`}
+        sure="Delete the rule"
+      />
+    </>
+  )
+}
 
-/** For the form of the fields: the text that was refused says nothing about them. */
-export const filledFields = (filled: Filled): Filled => (isText(filled) ? { ...filled, ...empty } : filled)
-
-export function EditableText(props: {
+function EditableText(props: {
   action: string
   token: string
   /** null for one that is too long. */
@@ -41,9 +87,8 @@ export function EditableText(props: {
   updatedAt: string
   filled: Filled
 }) {
-  const { action, token, text, updatedAt } = props
+  const { action, token, text, updatedAt, filled } = props
   if (text === null) return null
-  const filled = isText(props.filled) ? props.filled : empty
   return (
     <details class="exact" open={filled.form !== null}>
       <summary>The rule as text (YAML)</summary>
