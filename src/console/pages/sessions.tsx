@@ -64,6 +64,7 @@ interface SessionsProps {
 function Sessions({ sessions, own, next, chosen, organization, now }: SessionsProps) {
   const seesAll = organization === null || hasRole(organization.role, 'admin')
   const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
+  const checks = sessions.filter((session) => isCheck(session) && session.unapproved_calls === 0)
   const version = sessions
     .map(
       ({ id, status, decisions, last_seen_at }) =>
@@ -99,11 +100,17 @@ function Sessions({ sessions, own, next, chosen, organization, now }: SessionsPr
         {sessions.length === 0 ? (
           <Nothing isSearch={isSearch} />
         ) : (
-          <ul class="inbox">
-            {sessions.map((session) => (
-              <SessionRow session={session} now={now} />
-            ))}
-          </ul>
+          <SessionList sessions={sessions.filter((session) => !checks.includes(session))} now={now} />
+        )}
+        {checks.length === 0 ? null : (
+          <details id="checks">
+            <summary>
+              {checks.length === 1
+                ? '1 that calls itself a check by doctor'
+                : `${checks.length} that call themselves checks by doctor`}
+            </summary>
+            <SessionList sessions={checks} now={now} />
+          </details>
         )}
       </Live>
       <Pager
@@ -116,6 +123,14 @@ function Sessions({ sessions, own, next, chosen, organization, now }: SessionsPr
     </article>
   )
 }
+
+const SessionList = ({ sessions, now }: Pick<SessionsProps, 'sessions' | 'now'>) => (
+  <ul class="inbox">
+    {sessions.map((session) => (
+      <SessionRow session={session} now={now} />
+    ))}
+  </ul>
+)
 
 const Nothing = ({ isSearch }: { isSearch: boolean }) =>
   isSearch ? (

@@ -53,7 +53,7 @@ describe('the list of sessions', () => {
     for (const row of rows) expect(row).toMatch(/Started \d+ seconds? ago \(\d+ \w+ \d{4}, \d\d:\d\d UTC\)/)
   })
 
-  test('marks the checks of doctor, and no other session', async () => {
+  test('marks and folds the checks of doctor, and no other session', async () => {
     const check = 'doctor-4711-1764111730'
     await ask(check, 'doctor')
     await ask('no-check', 'doctor')
@@ -61,6 +61,9 @@ describe('the list of sessions', () => {
     const words = 'Calls itself a check by doctor'
     const marked = async (name: string) => (await rowsOf(name)).filter((row) => row.includes(words)).length
     expect([await marked('doctor'), await marked('Impostor')]).toEqual([1, 0])
+    const [, folded = ''] = (await home.main('/console/sessions')).split('<details id="checks">')
+    expect(plain(folded)).toMatch(/^1 that calls itself a check by doctor/)
+    expect(plain(folded)).not.toMatch(/no-check|Impostor/)
     const [{ id }] = (await home.call('admin', 'GET', `/agent-sessions?session_id=${check}`)).body.data
     expect(plain(await home.main(`/console/sessions/${id}`))).toContain(words)
   })
