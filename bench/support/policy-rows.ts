@@ -19,7 +19,7 @@ export async function fillAudit(client: pg.Client, entries: number, into = organ
   )
   await client.query(
     `insert into audit_events (canonical, hash)
-     select '{"action":"Bash","event_type":"'
+     select '{"action":"Bash","actor":{"id":"usr_' || n % 500 || '","type":"user"},"event_type":"'
          || case when n % 1000 = 0 then 'rule.created' when n % 20 = 0 then 'memory.set' else 'agent_call.decided' end
          || '","id":"evt_' || lpad((n + $3::int)::text, 26, '0') || '","metadata":{"explanation":"' || repeat('x', 400)
          || '"},"organization_id":"' || $1 || '","seq":' || n + $3

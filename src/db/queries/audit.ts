@@ -181,13 +181,16 @@ export const peopleOfChain = (
   )
   select id from people where id is not null limit ${most}`
 
-/** The newest freeze of the organization, or the end of one. One entry of each type is read from the index by type. */
+/**
+ * The newest freeze of the organization, or the end of one. One entry of each type is read from the index by type: the types
+ * are literals, because a plan for any type reads the whole chain backwards.
+ */
 export const newestFreeze = (
   organizationId: string,
 ): RawBuilder<{ readonly at: string; readonly by: string | null; readonly reason: string }> => {
   const newest = (type: string) => sql`
     (select seq, timestamp, user_id, metadata from audit_events
-     where organization_id = ${organizationId} and event_type = ${type} order by seq desc limit 1)`
+     where organization_id = ${organizationId} and event_type = ${sql.lit(type)} order by seq desc limit 1)`
   return sql`
     select e.timestamp as at, u.email as by, e.metadata ->> 'reason' as reason
     from (${newest('organization.frozen')} union all ${newest('organization.unfrozen')}) e

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely'
 import type { Context } from '../../../src/governance/context.ts'
 import type { Database } from '../../../src/db/schema/index.ts'
+import { newestFreeze } from '../../../src/db/queries/audit.ts'
 import {
   countSegments,
   countVerdicts,
@@ -141,6 +142,18 @@ describe('the audit listing', () => {
         // A condition without an index would read the text of each entry that the condition rejects.
         expect(plan.split('\n').filter((line) => /Filter: .*canonical/.test(line))).toEqual([])
       }
+  })
+
+  test('a plan that is kept for every organization reads the newest freeze from the index by type', async () => {
+    const { sql: text } = newestFreeze(organizationId).compile(context.db)
+    const indexes = new Set<string | undefined>()
+    await asAdmin(running.adminUrl, async (client) => {
+      await client.query(`set plan_cache_mode = force_generic_plan; prepare newest as ${text}`)
+      const plan = await client.query<{ 'QUERY PLAN': string }>(`explain execute newest('org_a', 'org_a')`)
+      for (const row of plan.rows) indexes.add(/using (audit_events_\w+)/.exec(row['QUERY PLAN'])?.[1])
+    })
+    indexes.delete(undefined)
+    expect(indexes).toEqual(new Set(['audit_events_type']))
   })
 
   test('a statement that takes too long is ended with advice', async () => {
