@@ -1,5 +1,6 @@
 import { triggerPath, triggersPath, workflowPath } from '../../contract/pages.ts'
 import type { AnswerOf } from '../../api/routes/index.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { Confirm, empty, Refused, Told, type Filled } from '../parts/form.tsx'
 import { PostForm } from '../parts/layout.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
@@ -11,6 +12,8 @@ import {
   triggerBody,
   triggerChanges,
   TriggerFields,
+  withPresent,
+  type DeclaredValues,
   type Options,
   type Trigger,
 } from '../parts/trigger-form.tsx'
@@ -20,11 +23,11 @@ import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 import { problemPage } from './plain.tsx'
 import {
   accountsFor,
+  declaredBy,
   lacksAccount,
   mayArm,
   nextOf,
   shownSecret,
-  toolsFor,
   TriggerState,
   whenWords,
 } from './triggers.tsx'
@@ -37,7 +40,6 @@ const namedBy = ({ params }: PersonsVisit) => ({ id: params['id'] ?? '', trigger
 
 /** `GET /console/workflows/{id}/triggers/{trigger}` */
 export async function triggerPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
-  const filled = labelledTrigger(given)
   const params = namedBy(visit)
   const cursor = visit.query.get('cursor') ?? undefined
   const found = await visit.api.call('GET /workflows/{id}/triggers/{trigger}', { params })
@@ -53,6 +55,8 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
   if (!firings.ok) return problemPage(firings, visit.place)
   if (!workflow.ok) return problemPage(workflow, visit.place)
   const trigger = found.body
+  const declared = await declaredFor(visit, trigger)
+  const filled = labelledTrigger(given, declared)
   const isLost = lacksAccount(trigger, accounts)
   const path = triggerPath(trigger.workflow_id, trigger.id)
   const { data, next_cursor: next } = firings.body
@@ -88,11 +92,7 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
         {mayArm(visit) ? (
           <>
             <Changes trigger={trigger} token={visit.token} path={path} />
-            <Settings
-              {...{ trigger, visit, filled }}
-              accounts={accounts ?? []}
-              tools={trigger.kind === 'poll' ? await toolsFor(visit) : []}
-            />
+            <Settings {...{ trigger, visit, filled, declared }} accounts={accounts ?? []} />
           </>
         ) : null}
         <h2>Firings</h2>
@@ -116,6 +116,15 @@ export async function triggerPage(visit: PersonsVisit, given: Filled = empty): P
         />
       </article>
     ),
+  }
+}
+
+/** With the values that it has, which another version may have declared. */
+async function declaredFor(visit: PersonsVisit, { workflow_id: id, inputs, poll }: Trigger) {
+  const declared = await declaredBy(visit, { workflow: id, tool: poll?.tool ?? null })
+  return {
+    inputs: withPresent(declared.inputs, inputs as JsonObject),
+    params: withPresent(declared.params, (poll?.params ?? {}) as JsonObject),
   }
 }
 
@@ -196,7 +205,7 @@ function Settings(props: {
   readonly trigger: Trigger
   readonly visit: PersonsVisit
   readonly accounts: Options
-  readonly tools: Options
+  readonly declared: DeclaredValues
   readonly filled: Filled
 }) {
   const { trigger, visit, filled } = props
@@ -256,7 +265,9 @@ async function save(visit: PersonsVisit, form: Form): Promise<Result<unknown>> {
   const params = namedBy(visit)
   const found = await visit.api.call('GET /workflows/{id}/triggers/{trigger}', { params })
   if (!found.ok) return found
-  const wanted = triggerBody(form, found.body.kind, found.body)
+  const { kind, poll } = found.body
+  const declared = await declaredFor(visit, found.body)
+  const wanted = triggerBody(form, { kind, trigger: found.body, tool: poll?.tool ?? '', declared })
   if ('problem' in wanted) return { ok: false, ...wanted.problem }
   const body = triggerChanges(found.body, wanted.body)
   if (Object.keys(body).length === 0) return found

@@ -1,6 +1,10 @@
 import { peoplePath, triggerPath, triggersPath, workflowPath } from '../../contract/pages.ts'
-import { empty, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
+import { empty, onceOf, Refused, Select, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
+import { exactTime } from '../../policy/units.ts'
+import type { Declared } from '../parts/inputs.tsx'
+import { timesWords } from '../parts/schedule-form.tsx'
+import { declaredOf } from '../parts/tool-try.tsx'
 import { addressOf, Empty, Pager, Table } from '../parts/list.tsx'
 import { secretPage } from '../parts/secret.tsx'
 import { Badge } from '../parts/state.tsx'
@@ -10,6 +14,7 @@ import {
   labelledTrigger,
   triggerBody,
   TriggerFields,
+  type DeclaredValues,
   type Options,
   type Trigger,
   type TriggerKind,
@@ -24,16 +29,15 @@ import { serviceAccountsOf } from './service-accounts.tsx'
 export const mayArm = ({ person }: PersonsVisit): boolean =>
   hasRole(person.organization?.role ?? null, 'admin')
 
-/** "every 300 s", "0 9 * * 1-5 (Europe/Berlin)", "messages (github)", "sheets_read every 60 s". */
+/** "every 5 minutes", "every day at 09:00 (Europe/Berlin)", "messages (github)", "sheets_read every minute". */
 export function whenWords({
   schedule,
   webhook,
   poll,
 }: Pick<Trigger, 'schedule' | 'webhook' | 'poll'>): string {
-  if (poll !== null) return `${poll.tool} every ${poll.every_seconds} s`
+  if (poll !== null) return `${poll.tool} every ${exactTime(poll.every_seconds).replace(/^1 /, '')}`
   if (schedule === null) return `messages (${webhook?.verify ?? ''})`
-  const { cron, every_seconds: seconds, time_zone: zone } = schedule
-  return cron === null ? `every ${seconds} s` : `${cron} (${zone})`
+  return schedule.cron === null ? timesWords(schedule) : `${timesWords(schedule)} (${schedule.time_zone})`
 }
 
 export const TriggerState = ({ paused, isLost }: { paused: boolean; isLost: boolean }) =>
@@ -55,7 +59,12 @@ export const nextOf = ({ schedule, poll, paused }: Trigger): string | null =>
 
 /** `GET /console/triggers` */
 export async function triggersPage(visit: PersonsVisit, given: Filled = empty): Promise<Shown> {
-  const filled = labelledTrigger(given)
+  const chosen = {
+    workflow: given.form?.get('workflow') ?? visit.query.get('workflow'),
+    tool: given.form?.get('tool') ?? visit.query.get('tool'),
+  }
+  const declared = await declaredBy(visit, chosen)
+  const filled = labelledTrigger(given, declared)
   const cursor = visit.query.get('cursor') ?? undefined
   const listed = await visit.api.call('GET /triggers', {
     query: {
@@ -122,7 +131,7 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
           </p>
         ) : null}
         {mayArm(visit) && isKind(kind)
-          ? await newTrigger(visit, filled, kind, { workflows, accounts: accounts ?? [] })
+          ? await newTrigger(visit, filled, kind, { workflows, accounts: accounts ?? [], chosen, declared })
           : null}
       </article>
     ),
@@ -132,13 +141,36 @@ export async function triggersPage(visit: PersonsVisit, given: Filled = empty): 
 /** The workflow from whose page one comes stays chosen. */
 function newPath({ query }: PersonsVisit, kind: TriggerKind): string {
   const workflow = query.get('workflow')
-  return addressOf(triggersPath, { new: kind, ...(workflow === null ? {} : { workflow }) })
+  return `${addressOf(triggersPath, { new: kind, ...(workflow === null ? {} : { workflow }) })}#new`
 }
 
 const timeOf = (at: string | null, now: Date) => (at === null ? '–' : <Time at={at} now={now} />)
 
+interface Chosen {
+  readonly workflow: string | null
+  /** null unless a poll reads with it. */
+  readonly tool: string | null
+}
+
+/** Nothing, for what is not chosen or not there. */
+export async function declaredBy(visit: PersonsVisit, { workflow, tool }: Chosen): Promise<DeclaredValues> {
+  const [started, read] = await Promise.all([
+    workflow === null ? null : visit.api.call('GET /workflows/{id}', { params: { id: workflow } }),
+    tool === null
+      ? null
+      : visit.api.call('GET /tools/{name}', {
+          params: { name: tool },
+          query: { organization_id: organizationId(visit) },
+        }),
+  ])
+  return {
+    inputs: started?.ok === true ? ((started.body.definition.inputs ?? {}) as Declared) : {},
+    params: read?.ok === true ? declaredOf(read.body) : {},
+  }
+}
+
 /** Those that read. */
-export async function toolsFor(visit: PersonsVisit): Promise<Options> {
+async function toolsFor(visit: PersonsVisit): Promise<Options> {
   const query = { organization_id: organizationId(visit), limit: '200' }
   const tools = await visit.api.call('GET /tools', { query })
   if (!tools.ok) return []
@@ -161,12 +193,19 @@ export async function workflowsFor(visit: PersonsVisit): Promise<Options> {
   return data.map(({ id, name, slug }) => [id, isAlone(name) ? name : `${name} (${slug ?? id})`])
 }
 
+/** First, what it starts and reads is chosen, because that declares the further fields. */
 async function newTrigger(
   visit: PersonsVisit,
   filled: Filled,
   kind: TriggerKind,
-  { workflows, accounts }: { readonly workflows: Options; readonly accounts: Options },
+  offered: {
+    readonly workflows: Options
+    readonly accounts: Options
+    readonly chosen: Chosen
+    readonly declared: DeclaredValues
+  },
 ) {
+  const { workflows, accounts, declared } = offered
   if (workflows.length === 0 || accounts.length === 0)
     return (
       <Empty title="A trigger needs a workflow, and a service account with the role “member”.">
@@ -174,13 +213,46 @@ async function newTrigger(
       </Empty>
     )
   const tools = kind === 'poll' ? await toolsFor(visit) : []
-  const offered = { workflows, accounts, tools, visit, filled, kind }
+  const [id, name] = workflows.find(([each]) => each === offered.chosen.workflow) ?? []
+  const tool = tools.find(([each]) => each === offered.chosen.tool)?.[0] ?? null
+  const choose = `${addressOf(triggersPath, { new: kind })}#new`
+  if (id === undefined || name === undefined || (kind === 'poll' && tool === null))
+    return (
+      <form action={triggersPath} method="get" class="card fill" id="new">
+        <h2>New {kind}</h2>
+        <input type="hidden" name="new" value={kind} />
+        <Select
+          name="workflow"
+          label="Workflow that it starts"
+          options={workflows}
+          {...(id === undefined ? {} : { value: id })}
+        />
+        {kind === 'poll' ? <Select name="tool" label="Tool that it reads with" options={tools} /> : null}
+        <button class="primary">Continue</button>
+      </form>
+    )
   return (
     <PostForm action={triggersPath} token={visit.token} class="card fill">
-      <h2>New {kind}</h2>
+      <h2 id="new">New {kind}</h2>
+      <p>
+        It starts{' '}
+        <a href={workflowPath(id)}>
+          <Words text={name} most={120} />
+        </a>
+        {tool === null ? null : (
+          <>
+            {' '}
+            for each new item that <code>{tool}</code> reads. Each call of the tool is governed
+          </>
+        )}
+        . <a href={choose}>Choose another</a>
+      </p>
       <OnceField />
-      <TriggerFields trigger={null} {...offered} />
-      <button>Create the {kind}</button>
+      <input type="hidden" name="kind" value={kind} />
+      <input type="hidden" name="workflow" value={id} />
+      {tool === null ? null : <input type="hidden" name="tool" value={tool} />}
+      <TriggerFields trigger={null} {...{ visit, kind, accounts, declared, filled }} />
+      <button class="primary">Create the {kind}</button>
     </PostForm>
   )
 }
@@ -189,15 +261,17 @@ async function newTrigger(
 export async function createTrigger(visit: PersonsVisit, form: Form): Promise<Shown> {
   const kind = form.get('kind')
   if (!isKind(kind)) return triggersPage(visit)
-  const body = triggerBody(form, kind, null)
+  const [workflow, tool] = [form.get('workflow') ?? '', form.get('tool')]
+  const declared = await declaredBy(visit, { workflow, tool })
+  const body = triggerBody(form, { kind, trigger: null, tool: tool ?? '', declared })
   if ('problem' in body) return triggersPage(visit, { form, problem: body.problem })
   const made = await visit.api.call('POST /workflows/{id}/triggers', {
-    params: { id: form.get('workflow') ?? '' },
+    params: { id: workflow },
     body: body.body,
     ...onceOf(form),
   })
   if (!made.ok) return triggersPage(visit, { form, problem: made })
-  const { id, workflow_id: workflow, secret, webhook } = made.body
+  const { id, secret, webhook } = made.body
   const path = triggerPath(workflow, id)
   return secret === null || webhook === null
     ? { redirect: path }

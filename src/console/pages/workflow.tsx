@@ -302,7 +302,7 @@ function Triggers(props: { workflow: Workflow; triggers: readonly Trigger[] | nu
       {triggers.length === shownTriggers || mayArm(visit) ? (
         <p>
           {mayArm(visit) ? (
-            <a href={`${triggersPath}?new=schedule&workflow=${workflow.id}`}>Make a trigger</a>
+            <a href={`${triggersPath}?new=schedule&workflow=${workflow.id}#new`}>Make a trigger</a>
           ) : (
             <a href={triggersPath}>All triggers</a>
           )}

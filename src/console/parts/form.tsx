@@ -128,7 +128,7 @@ interface FieldProps {
   readonly name: string
   /** Default: that of the form. */
   readonly label?: string
-  readonly type?: 'text' | 'email' | 'password' | 'date' | 'datetime-local'
+  readonly type?: 'text' | 'email' | 'password' | 'date' | 'time' | 'datetime-local'
   /** Default: `off`. */
   readonly autocomplete?: string
   readonly most?: number

@@ -1,4 +1,5 @@
 import type { InputDeclaration } from '../../contract/inputs.ts'
+import { list, quote } from '../../policy/text.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import type { Form, Problem } from '../visit.ts'
 import { Field, Select, type Filled, type Labels } from './form.tsx'
@@ -19,6 +20,39 @@ export const InputFields = (props: { declared: Declared; at: string; filled: Fil
   Object.entries(props.declared).map(([name, declaration]) => (
     <Input name={`${props.at}.${name}`} declaration={declaration} filled={props.filled} />
   ))
+
+/** The same for values that may be expressions, such as `example`: each is a text. `values`: the present ones. */
+export const ExpressionFields = (props: {
+  declared: Declared
+  at: string
+  values: JsonObject
+  example: string | null
+  filled: Filled
+}) =>
+  Object.entries(props.declared).map(([name, declaration], place) => {
+    const { description, options, type, required } = declaration
+    const help = [
+      description,
+      options === undefined ? undefined : `One of ${list(options.map(quote), 'and')}.`,
+      type === 'string' ? undefined : 'As JSON, if it is no expression.',
+      place === 0 && props.example !== null
+        ? `A value, or an expression such as ${props.example}.`
+        : undefined,
+    ]
+    const path = `${props.at}.${name}`
+    return (
+      <Field
+        name={path}
+        label={`${props.filled.labels?.[path] ?? name}${required === true ? '' : ' (optional)'}`}
+        optional
+        most={20_000}
+        {...(type === 'array' || type === 'object' || declaration.format === 'text' ? { rows: 3 } : {})}
+        value={asText(props.values[name])}
+        help={help.filter((each) => each !== undefined).join(' ')}
+        filled={props.filled}
+      />
+    )
+  })
 
 /** A text that a field of this type has as its value. */
 export const asText = (value: Json | undefined): string =>
@@ -57,11 +91,18 @@ function Input(props: { name: string; declaration: InputDeclaration; filled: Fil
   )
 }
 
-/** An empty field is a value that was not given. `refused` is the head of the message. */
+/**
+ * An empty field is a value that was not given. `refused` is the head of the message. With `expressions`, a text with `{{`
+ * is a value of each type.
+ */
 export function readFields(
   declared: Declared,
   form: Form,
-  { at, refused }: { readonly at: string; readonly refused: string },
+  {
+    at,
+    refused,
+    expressions = false,
+  }: { readonly at: string; readonly refused: string; readonly expressions?: boolean },
 ): { readonly values: JsonObject } | { readonly problem: Problem } {
   const details: { path: string; message: string }[] = []
   const read = Object.entries(declared).flatMap(([name, declaration]): [string, Json][] => {
@@ -71,6 +112,7 @@ export function readFields(
     try {
       return [[name, JSON.parse(text.trim()) as Json]]
     } catch {
+      if (expressions && text.includes('{{')) return [[name, text.trim()]]
       const message = declaration.type === 'number' ? 'must be a number, such as 12.5' : 'must be JSON'
       details.push({ path: `${at}.${name}`, message })
       return []

@@ -1,7 +1,9 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
-import type { JsonObject } from '../../policy/types.ts'
-import { hasRole, organizationId, type Form, type PersonsVisit, type Problem } from '../visit.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
+import { hasRole, type FieldProblem, type Form, type PersonsVisit, type Problem } from '../visit.ts'
 import { Fields, labelled, type FieldOrSelect, type Filled } from './form.tsx'
+import { asText, ExpressionFields, labelsOf, readFields, type Declared } from './inputs.tsx'
+import { TimesFields, timesIn, timesLabels } from './schedule-form.tsx'
 
 /* The fields of a trigger, for a new one and for changes. */
 
@@ -15,9 +17,7 @@ const labels = {
   workflow: 'Workflow',
   service_account: 'Service account',
   version: 'Version',
-  inputs: 'Inputs',
-  cron: 'Cron pattern',
-  every_seconds: 'Every how many seconds',
+  ...timesLabels,
   time_zone: 'Time zone',
   catch_up: 'If no worker was there',
   overlap: 'If the last run has not ended',
@@ -25,56 +25,41 @@ const labels = {
   answer: 'What the sender gets',
   secret: 'Secret',
   tool: 'Tool',
-  params: 'Parameters',
   list: 'List',
   id: 'Id of an item',
   order: 'Order',
   first: 'Items that are there already',
 } as const
 
+/** What the workflow and the tool of a poll declare: the fields of `inputs` and `params`. */
+export interface DeclaredValues {
+  readonly inputs: Declared
+  readonly params: Declared
+}
+
 /** The fields have the names of the body, without the kind before them: `cron` in place of `schedule.cron`. */
-export function labelledTrigger({ form, problem }: Filled): Filled {
+export function labelledTrigger({ form, problem }: Filled, declared: DeclaredValues): Filled {
   const details = problem?.details?.map((each) => ({
     ...each,
     path: each.path.replace(/^(schedule|webhook|poll)\./, ''),
   }))
   const named = problem === null || details === undefined ? problem : { ...problem, details }
-  return labelled({ form, problem: named }, labels, { schedule: 'cron', poll: 'tool' })
-}
-
-interface Offered {
-  readonly isOwner: boolean
-  /** Tools that read. */
-  readonly tools: Options
+  const values = { ...labelsOf(declared.inputs, 'inputs'), ...labelsOf(declared.params, 'params') }
+  return labelled({ form, problem: named }, { ...labels, ...values }, { schedule: 'often', poll: 'list' })
 }
 
 interface KindOf {
   /** An input that reads what arrives. */
   readonly example: string
-  fields(trigger: Trigger | null, offered: Offered): readonly FieldOrSelect[]
-  /** Its part of the body. `params`: the field of this name, read as JSON. */
+  fields(trigger: Trigger | null, isOwner: boolean): readonly FieldOrSelect[]
+  /** Its part of the body. `params`: of the poll. */
   body(text: (name: string) => string, trigger: Trigger | null, params: JsonObject): Partial<Body>
 }
 
 const kinds: Readonly<Record<TriggerKind, KindOf>> = {
   schedule: {
-    example: '{"day": "{{ due_at }}"}',
+    example: '{{ due_at }}',
     fields: (trigger) => [
-      {
-        name: 'cron',
-        most: 100,
-        optional: true,
-        value: trigger?.schedule?.cron ?? '',
-        help: 'Minute, hour, day, month, day of the week, such as “0 9 * * 1-5”. Or leave it empty and give seconds.',
-      },
-      {
-        name: 'every_seconds',
-        most: 8,
-        optional: true,
-        value: String(trigger?.schedule?.every_seconds ?? ''),
-        help: 'At least 10.',
-      },
-      { name: 'time_zone', most: 100, value: trigger?.schedule?.time_zone ?? 'UTC' },
       {
         name: 'catch_up',
         options: [
@@ -96,8 +81,7 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
     ],
     body: (text) => ({
       schedule: {
-        cron: text('cron') || null,
-        every_seconds: text('every_seconds') === '' ? null : Number(text('every_seconds')),
+        ...timesIn(text).times,
         time_zone: text('time_zone'),
         catch_up: text('catch_up') as 'last',
         overlap: text('overlap') as 'skip',
@@ -105,8 +89,8 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
     }),
   },
   webhook: {
-    example: '{"title": "{{ body.title }}"}',
-    fields: (trigger, { isOwner }) => [
+    example: '{{ body.title }}',
+    fields: (trigger, isOwner) => [
       {
         name: 'verify',
         options: [
@@ -149,31 +133,10 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
     }),
   },
   poll: {
-    example: '{"email": "{{ item.Email }}"}',
-    fields: (trigger, { tools }) => {
-      const {
-        tool,
-        params,
-        every_seconds = 300,
-        list = '',
-        id = '',
-        order,
-        first = 'skip',
-      } = trigger?.poll ?? {}
+    example: '{{ item.Email }}',
+    fields: (trigger) => {
+      const { every_seconds = 300, list = '', id = '', order, first = 'skip' } = trigger?.poll ?? {}
       return [
-        {
-          name: 'tool',
-          options: withOwn(tools, tool),
-          ...(tool === undefined ? {} : { value: tool }),
-          help: 'Each call is governed.',
-        },
-        {
-          name: 'params',
-          most: 20_000,
-          rows: 3,
-          value: params === undefined ? '{}' : JSON.stringify(params, null, 2),
-          help: 'JSON, as in the step of a workflow.',
-        },
         {
           name: 'every_seconds',
           most: 8,
@@ -227,81 +190,118 @@ export function TriggerFields(props: {
   /** null for a new one. */
   readonly trigger: Trigger | null
   readonly accounts: Options
-  /** Needed for a poll. */
-  readonly tools: Options
+  readonly declared: DeclaredValues
   readonly filled: Filled
-  /** A new one is made for one of these. */
-  readonly workflows?: Options
 }) {
-  const { visit, kind, trigger, accounts, tools, filled, workflows } = props
+  const { visit, kind, trigger, accounts, declared, filled } = props
   const { example, fields } = kinds[kind]
   const isOwner = hasRole(visit.person.organization?.role ?? null, 'owner')
   const own = trigger?.service_account
   return (
     <>
-      {trigger === null ? (
-        <>
-          <input type="hidden" name="kind" value={kind} />
-          <input type="hidden" name="organization_id" value={organizationId(visit)} />
-        </>
-      ) : null}
       <Fields
         filled={filled}
         fields={[
           { name: 'name', most: 100, value: trigger?.name ?? '' },
-          ...(workflows === undefined
-            ? []
-            : [{ name: 'workflow', options: workflows, value: visit.query.get('workflow') ?? '' }]),
           {
             name: 'service_account',
             options: withOwn(accounts, own, 'Choose another one: this was deleted, or is only a viewer'),
             ...(own === undefined ? {} : { value: own }),
             help: 'The runs act with its rights.',
           },
+        ]}
+      />
+      {kind === 'schedule' ? (
+        <TimesFields visit={visit} present={trigger?.schedule ?? null} filled={filled} />
+      ) : null}
+      <Values
+        legend="What the tool is asked for"
+        at="params"
+        declared={declared.params}
+        values={(trigger?.poll?.params ?? {}) as JsonObject}
+        example={null}
+        filled={filled}
+      />
+      <Fields filled={filled} fields={fields(trigger, isOwner)} />
+      <Values
+        legend="Inputs of the workflow"
+        at="inputs"
+        declared={declared.inputs}
+        values={(trigger?.inputs ?? {}) as JsonObject}
+        example={example}
+        filled={filled}
+      />
+      <Fields
+        filled={filled}
+        fields={[
           {
             name: 'version',
             most: 10,
             value: String(trigger?.version ?? 'latest'),
             help: 'A number pins a version; “latest” follows the workflow.',
           },
-          {
-            name: 'inputs',
-            most: 20_000,
-            rows: 3,
-            value: trigger === null ? '{}' : JSON.stringify(trigger.inputs, null, 2),
-            help: `JSON with expressions, such as ${example}.`,
-          },
-          ...fields(trigger, { isOwner, tools }),
         ]}
       />
     </>
   )
 }
 
-/** `trigger`: the one that the form changes. */
+function Values(props: {
+  legend: string
+  at: keyof DeclaredValues
+  declared: Declared
+  values: JsonObject
+  example: string | null
+  filled: Filled
+}) {
+  return Object.keys(props.declared).length === 0 ? null : (
+    <fieldset class="group">
+      <legend>{props.legend}</legend>
+      <ExpressionFields {...props} />
+    </fieldset>
+  )
+}
+
+/** Also those that a trigger gives to a version which declares others. */
+export function withPresent(declared: Declared, values: JsonObject): Declared {
+  const others = Object.entries(values).filter(([name]) => !Object.hasOwn(declared, name))
+  const typed = others.map(([name, value]) => [
+    name,
+    { type: typeof value === 'string' ? ('string' as const) : ('object' as const) },
+  ])
+  return { ...declared, ...Object.fromEntries(typed) }
+}
+
+/** All that is wrong, at its fields. `trigger`: the one that the form changes. */
 export function triggerBody(
   form: Form,
-  kind: TriggerKind,
-  trigger: Trigger | null,
+  {
+    kind,
+    trigger,
+    tool,
+    declared,
+  }: { kind: TriggerKind; trigger: Trigger | null; tool: string; declared: DeclaredValues },
 ): { readonly body: Body } | { readonly problem: Problem } {
-  const text = (name: string) => (form.get(name) ?? '').trim()
+  const text = (name: string) => (name === 'tool' ? tool : (form.get(name) ?? '').trim())
   const version = text('version')
-  const wrong = (path: string, message: string) => ({
-    problem: { status: 422, code: 'validation_error', message, details: [{ path, message }] },
-  })
+  const wrong: FieldProblem[] = []
   if (version !== 'latest' && !/^[1-9]\d{0,8}$/.test(version))
-    return wrong('version', 'give the number of a version, or `latest`')
-  const seconds = text('every_seconds')
-  if (!/^\d*$/.test(seconds) || (kind === 'poll' && seconds === ''))
-    return wrong('every_seconds', 'must be a number of seconds')
-  const objects: Record<string, JsonObject> = {}
-  for (const name of ['inputs', 'params'])
-    try {
-      objects[name] = JSON.parse(text(name) || '{}') as JsonObject
-    } catch {
-      return wrong(name, 'is not JSON: write an object such as `{"name": "value"}`')
+    wrong.push({ path: 'version', message: 'give the number of a version, or `latest`' })
+  if (kind === 'schedule') wrong.push(...timesIn(text).wrong)
+  if (kind === 'poll' && !/^\d+$/.test(text('every_seconds')))
+    wrong.push({ path: 'every_seconds', message: 'must be a number of seconds' })
+  const valuesAt = (at: keyof DeclaredValues, present: JsonObject): JsonObject => {
+    const read = readFields(declared[at], form, { at, refused: '', expressions: true })
+    if ('values' in read) return { ...unsaid(form, at, present), ...read.values }
+    wrong.push(...(read.problem.details ?? []))
+    return {}
+  }
+  const inputs = valuesAt('inputs', (trigger?.inputs ?? {}) as JsonObject)
+  const params = valuesAt('params', (trigger?.poll?.params ?? {}) as JsonObject)
+  if (wrong.length > 0)
+    return {
+      problem: { status: 422, code: 'validation_error', message: wrong[0]?.message ?? '', details: wrong },
     }
-  const { inputs = {}, params = {} } = objects
   return {
     body: {
       name: text('name'),
@@ -312,6 +312,14 @@ export function triggerBody(
     },
   }
 }
+
+/** A field shows these values as nothing. They stay if nothing is written there. */
+const unsaid = (form: Form, at: string, present: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(present).filter(
+      ([name, value]: [string, Json]) => asText(value) === '' && (form.get(`${at}.${name}`) ?? '') === '',
+    ),
+  )
 
 type Changes = BodyOf<'PATCH /workflows/{id}/triggers/{trigger}'>
 
