@@ -1,9 +1,11 @@
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import { editWorkflowPath, newWorkflowPath, workflowPath, workflowsPath } from '../../contract/pages.ts'
 import { dependencies, findCycle } from '../../contract/definition-graph.ts'
+import { inputDeclaration } from '../../contract/inputs.ts'
 import { shapes } from '../../policy/expressions/functions.ts'
 import { DefinitionPicture, StepsInWords, type Definition, type Preview } from '../parts/definition.tsx'
 import { empty, Field, labelled, onceOf, Refused, type Filled } from '../parts/form.tsx'
+import { InputFields, labelsOf, readFields, type Declared } from '../parts/inputs.tsx'
 import { Live, OnceField, PostForm } from '../parts/layout.tsx'
 import { ManagedNote } from '../parts/managed.tsx'
 import { askedStep, TriedStep, TryButton, tryStep, type StepTrial } from '../parts/step-try.tsx'
@@ -33,7 +35,7 @@ export type Workflow = AnswerOf<'GET /workflows/{id}'>
 /** Bytes. A text has at most 64 KiB, and a form writes many characters as three. */
 export const mostFormBytes = 256 * 1024
 
-const labels = { text: 'Definition', inputs: 'Inputs', mocks: 'Assumed outputs', message: 'What changes' }
+const labels = { text: 'Definition', mocks: 'Assumed outputs', message: 'What changes' }
 
 const example = `name: Weekly summary
 slug: weekly-summary
@@ -117,7 +119,7 @@ export async function editorPage(
           <Editor
             visit={visit}
             workflow={workflow}
-            filled={labelled(given, labels)}
+            filled={labelled(given, { ...labels, ...labelsOf(inputsOf(seen.definition), 'inputs') })}
             text={text}
             found={seen}
           />
@@ -211,43 +213,55 @@ function Editor({ visit, workflow, filled, text, found }: EditorProps) {
             </button>
           </div>
         </section>
-        <Assumed filled={filled} />
       </div>
       <div class="column">
         <Live name="editor" version={JSON.stringify([text, found.preview !== null, found.tried?.stepId])}>
           <Beside visit={visit} found={found} action={actionOf(workflow)} />
+          <Assumed filled={filled} definition={found.definition} />
         </Live>
       </div>
     </PostForm>
   )
 }
 
-/** Unfolded if something in it was refused or sent. */
-const Assumed = ({ filled }: { filled: Filled }) => (
-  <details class="card" open={['inputs', 'mocks'].some((name) => (filled.form?.get(name) ?? '') !== '')}>
-    <summary>Inputs and outputs that the preview assumes</summary>
-    <div class="fill">
-      <Field
-        name="inputs"
-        label="Inputs"
-        rows={3}
-        most={20_000}
-        optional
-        filled={filled}
-        help='JSON, such as {"path": "a.md"}. What is not here is unknown, and each step says what it would need.'
-      />
-      <Field
-        name="mocks"
-        label="Assumed outputs"
-        rows={3}
-        most={20_000}
-        optional
-        filled={filled}
-        help='JSON by the id of the step, such as {"read": {"text": "Hello"}}.'
-      />
-    </div>
-  </details>
-)
+/** Unfolded if something in it was refused or sent. The inputs are those of the text that was checked last. */
+function Assumed({ filled, definition }: { filled: Filled; definition: Definition | null }) {
+  const declared = inputsOf(definition)
+  const isSent = [...(filled.form?.entries() ?? [])].some(
+    ([name, value]) => /^(inputs\.|mocks$)/.test(name) && value !== '',
+  )
+  return (
+    <details class="card" open={isSent}>
+      <summary>Inputs and outputs that the preview assumes</summary>
+      <div class="fill">
+        <p class="quiet small">What is not here is unknown, and each step says what it would need.</p>
+        {Object.keys(declared).length === 0 ? (
+          <p>The workflow declares no inputs. After a check, each that it declares has a field here.</p>
+        ) : (
+          <InputFields declared={declared} at="inputs" filled={filled} />
+        )}
+        <Field
+          name="mocks"
+          label="Assumed outputs"
+          rows={3}
+          most={20_000}
+          optional
+          filled={filled}
+          help='JSON by the id of the step, such as {"read": {"text": "Hello"}}.'
+        />
+      </div>
+    </details>
+  )
+}
+
+/** A preview needs none of them. The text may declare them wrongly. */
+const inputsOf = (definition: Definition | null): Declared =>
+  Object.fromEntries(
+    Object.entries(definition?.inputs ?? {}).flatMap(([name, each]) => {
+      const read = inputDeclaration.safeParse(each)
+      return read.success ? [[name, { ...read.data, required: false }]] : []
+    }),
+  )
 
 function Beside({ visit, found, action }: { visit: PersonsVisit; found: Found; action: string }) {
   const { definition, problem, preview, tried } = found
@@ -399,7 +413,7 @@ export async function useEditor(visit: PersonsVisit, form: Form): Promise<Shown>
   const isAsked = action === 'preview' || askedStep(form) !== null
   if (!isAsked || found.problem !== null || text.trim() === '')
     return editorPage(visit, { form, problem: null }, found)
-  const previewed = await previewOf(visit, form, text)
+  const previewed = await previewOf(visit, { form, text, found })
   if (!previewed.ok) return editorPage(visit, { form, problem: previewed }, found)
   const preview = previewed.body
   if (action === 'preview') return editorPage(visit, { form, problem: null }, { ...found, preview })
@@ -409,30 +423,35 @@ export async function useEditor(visit: PersonsVisit, form: Form): Promise<Shown>
     : editorPage(visit, { form, problem: tried }, { ...found, preview })
 }
 
-const wrong = (name: string): Problem => ({
-  status: 422,
-  code: 'validation_error',
-  message: 'The preview needs a change:',
-  details: [{ path: name, message: 'is not JSON: write an object such as `{"name": "value"}`' }],
-})
+const refused = 'The preview needs a change:'
 
 type Values = NonNullable<BodyOf<'POST /workflows/preview'>['inputs']>
 
-async function previewOf({ api, params }: PersonsVisit, form: Form, text: string): Promise<Result<Preview>> {
+async function previewOf(
+  { api, params }: PersonsVisit,
+  { form, text, found }: { form: Form; text: string; found: Found },
+): Promise<Result<Preview>> {
   const read = api.readYaml(text)
   if (!read.ok) return read
   const { $schema: _, name: __, slug: ___, description: ____, ...definition } = read.body.definition
+  const given = readFields(inputsOf(found.definition), form, { at: 'inputs', refused })
+  if ('problem' in given) return { ok: false, ...given.problem }
   // With assumed outputs, even none, each step says what it would call.
-  const values: { inputs?: Values; mocks: Values } = { mocks: {} }
-  for (const name of ['inputs', 'mocks'] as const) {
-    const typed = (form.get(name) ?? '').trim()
-    if (typed === '') continue
-    try {
-      values[name] = JSON.parse(typed) as Values
-    } catch {
-      return { ok: false, ...wrong(name) }
+  let mocks: Values = {}
+  try {
+    mocks = JSON.parse((form.get('mocks') ?? '').trim() || '{}') as Values
+  } catch {
+    const message = 'is not JSON: write an object such as `{"name": "value"}`'
+    return {
+      ok: false,
+      status: 422,
+      code: 'validation_error',
+      message: refused,
+      details: [{ path: 'mocks', message }],
     }
   }
+  // Without a single one, the preview is of all inputs that are possible.
+  const values = { mocks, ...(Object.keys(given.values).length === 0 ? {} : { inputs: given.values }) }
   const body = { definition, ...values }
   const id = params['id']
   return id === undefined
