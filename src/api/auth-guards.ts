@@ -17,6 +17,7 @@ import { takeCode } from '../governance/people/guesses.ts'
 import type { Configured } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 import { isOneLine } from '../policy/text.ts'
+import { requireHardToGuess } from './password-strength.ts'
 
 export const providerBegin = '/sign-in/provider'
 /** Where the sign-in library gets the answer of a provider. */
@@ -158,6 +159,7 @@ export const authGuards = (config: Config) =>
       if (session !== null && !session.user.emailVerified)
         throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
     }
+    await requireHardToGuess(ctx.path, body)
     // A changed password must end all other sessions.
     if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
     return undefined

@@ -17,6 +17,8 @@ export const invitationPath = '/console/invitation'
 /** A person adds a second factor here, or proves it after a sign-in without it. */
 export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
+/** Where a person is signed in. */
+export const ownSessionsPath = '/console/account/sessions'
 /** One search over everything, with `?q=`. */
 export const searchPath = '/console/search'
 export const inboxPath = '/console/approvals'

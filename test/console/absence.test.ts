@@ -47,7 +47,7 @@ describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
     await page.getByRole('alert').waitFor()
     expect(await page.getByLabel('Your deputy’s mail address').inputValue()).toBe('nobody@larkspur.example')
     await fill(users.viewer.email)
-    await page.getByText('decides in your place').waitFor()
+    await page.getByText('decides what you could decide').waitFor()
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     const words = new RegExp(`Away until \\d+ .* UTC, ${users.viewer.email} decides`)
     for (const path of [`/console/groups/${group}`, '/console/people'])

@@ -9,6 +9,7 @@ import {
   signInPath,
   invitationPath,
   secondFactorPath,
+  ownSessionsPath,
 } from '../../contract/pages.ts'
 import {
   addressConfirmedPage,
@@ -61,6 +62,7 @@ import {
   type FactorVisit,
   type KeyToConfirm,
 } from '../../console/pages/second-factor.tsx'
+import { ownSessionsPage, type OwnSession } from '../../console/pages/own-sessions.tsx'
 import type { Factors } from '../../console/pages/passkeys.tsx'
 import { plainPage, type Refusal } from '../../console/pages/plain.tsx'
 import { proveAddress } from '../../governance/access/address-proof.ts'
@@ -390,6 +392,51 @@ export function secondFactorPages(pages: OpenPages): void {
     if (page !== null) open.show(page)
   })
 }
+
+export function ownSessionPages(pages: OpenPages): void {
+  const { auth } = pages.services
+  pages.get(ownSessionsPath, async (open) => {
+    const visit = await visitOf(pages, open, null)
+    if (visit !== null) await showSessions(pages, visit, null)
+  })
+  pages.post(ownSessionsPath, async (open, sent) => {
+    const visit = await visitOf(pages, open, null)
+    if (visit === null) return
+    requireToken(pages.context.config, visit.signed.sessionId, sent)
+    const { request, response } = open
+    const listed = await auth.get(request, '/list-sessions')
+    const found = listed.answer.ok ? ((await listed.answer.json()) as (OwnSession & { token: string })[]) : []
+    const ended = found.find(({ id }) => id === sent.get('session'))
+    const given =
+      sent.get('action') === 'end-others'
+        ? await auth.post(request, '/revoke-other-sessions', {})
+        : ended === undefined
+          ? listed
+          : await auth.post(request, '/revoke-session', { token: ended.token })
+    const problem = await refusalOf(given, response)
+    if (problem === null) sendTo(response, `${ownSessionsPath}?done=end`)
+    else await showSessions(pages, visit, problem)
+  })
+}
+
+async function showSessions(pages: OpenPages, visit: Visit, problem: Refusal | null): Promise<void> {
+  const { request, response, signed } = visit
+  const listed = await pages.services.auth.get(request, '/list-sessions')
+  const refusal = await refusalOf(listed, response, 403)
+  // Such as a session of a provider, which may not change the account.
+  if (refusal !== null) return visit.show(plainPage('Where you are signed in', refusal, null))
+  const sessions = (await listed.answer.json()) as OwnSession[]
+  const { token, now } = factorVisit(pages, visit, null)
+  const done = queryOf(request).get('done') === 'end'
+  visit.show(
+    ownSessionsPage({ sessions: newest(sessions), own: signed.sessionId, token, now, problem, done }),
+  )
+}
+
+/** The most that a page shows. */
+const mostSessions = 100
+const newest = (sessions: readonly OwnSession[]) =>
+  sessions.toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1)).slice(0, mostSessions)
 
 async function visitOf(
   { context, services }: OpenPages,

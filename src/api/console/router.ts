@@ -28,7 +28,14 @@ import {
   shownBy,
   type SentForm,
 } from './show.ts'
-import { accountPages, providerPages, signInPages, invitationPages, secondFactorPages } from './accounts.ts'
+import {
+  accountPages,
+  providerPages,
+  signInPages,
+  invitationPages,
+  ownSessionPages,
+  secondFactorPages,
+} from './accounts.ts'
 import { apiOf, personOf, renewed, signedIn, type Signed } from './visits.ts'
 
 /**
@@ -41,7 +48,15 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   router.use(assets.router)
   router.use('/console', consoleHeaders)
   const open = openPages(router, { context, services, assets })
-  for (const add of [signInPages, providerPages, accountPages, secondFactorPages, invitationPages]) add(open)
+  for (const add of [
+    signInPages,
+    providerPages,
+    accountPages,
+    secondFactorPages,
+    ownSessionPages,
+    invitationPages,
+  ])
+    add(open)
   const [layouts, documents] = [createLayouts(), createDocuments()]
   for (const page of [...pages, ...files])
     mount(router, page, { context, services, assets, layouts, documents })

@@ -4,6 +4,7 @@ import {
   accountPath,
   confirmPath,
   organizationsPath,
+  ownSessionsPath,
   resetPath,
   secondFactorPath,
 } from '../../contract/pages.ts'
@@ -130,6 +131,7 @@ function SignIn({ me: { user } }: { readonly me: Me }) {
         <a href={`${secondFactorPath}?return=${encodeURIComponent(accountPath)}`}>
           Second factor: passkeys and codes
         </a>
+        <a href={ownSessionsPath}>Where you are signed in</a>
         <a href={resetPath}>Set a new password by mail</a>
       </p>
     </section>

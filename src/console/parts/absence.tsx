@@ -56,7 +56,8 @@ export function Away(props: {
       ) : (
         <p class="note">
           You are away from <Moment at={absence.from} /> until <Moment at={absence.until} />.{' '}
-          <Words text={absence.deputy.email} /> decides in your place.
+          <Words text={absence.deputy.email} /> decides what you could decide, except what they asked for or
+          wrote themselves.
         </p>
       )}
       <PostForm action={accountPath} token={visit.token} class="fill">
@@ -68,7 +69,7 @@ export function Away(props: {
           type="email"
           most={320}
           value={absence?.deputy.email ?? ''}
-          help="A member of the organization. They vote as themselves, and never on what they asked for."
+          help="A person of the organization, whatever their role. They get your right to decide, and use it as themselves: not on what they asked for, or on workflows that they wrote."
           filled={filled}
         />
         <button name="action" value="away">

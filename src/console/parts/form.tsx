@@ -350,7 +350,7 @@ export const NewPassword = () => (
     autocomplete="new-password"
     least={8}
     most={128}
-    help="At least 8 characters. A long one is better than a strange one."
+    help="At least 8 characters, and not one of the usual ones. A long one is better than a strange one."
   />
 )
 

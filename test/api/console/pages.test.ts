@@ -496,7 +496,12 @@ describe('the second factor and the invitation', () => {
   test('take forms of their own session only', async () => {
     const stolen = await home.tokenOf(inbox)
     const other = await home.cookieOf('member')
-    for (const path of ['/console/second-factor', '/console/invitation', '/console/account'])
+    for (const path of [
+      '/console/second-factor',
+      '/console/account/sessions',
+      '/console/invitation',
+      '/console/account',
+    ])
       for (const token of ['', stolen]) {
         // An invitation with a password makes an account, which no session has yet.
         const sent = path === '/console/invitation' ? { token } : { token, action: 'begin', password: 'x' }

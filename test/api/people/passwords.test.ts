@@ -378,3 +378,26 @@ describe('guesses', () => {
     expect((await guess(admin, right)).status).toBe(200)
   })
 })
+
+describe('a new password that is easy to guess', () => {
+  const easy = ['password1', '12345678', 'qwertyuiop', 'Summer2026', 'aaaaaaaaaaaa', 'p4ssw0rd'.repeat(16)]
+  const refusal = [400, 'PASSWORD_TOO_EASY']
+
+  test.each(easy)('is refused: %s', async (newPassword) => {
+    const { at } = await confirmedPerson(server)
+    expect(codeOf(await at.auth('change-password', { currentPassword: password, newPassword }))).toEqual(
+      refusal,
+    )
+  })
+
+  test('is refused for a new account and after a mail too, also with the own name in it', async () => {
+    const email = 'quincewater@larkspur.example'
+    const account = { email, name: 'Ann Quincewater', password: 'quincewater1' }
+    expect(codeOf(await new Browser(server).auth('sign-up/email', account))).toEqual(refusal)
+    const { email: own } = await confirmedPerson(server)
+    const set = await resetOf(server, sink, own)
+    expect(codeOf(await set('password1'))).toEqual(refusal)
+    // The mailed link still holds.
+    expect((await set('four words without sense')).status).toBe(200)
+  })
+})

@@ -190,7 +190,7 @@ describe('secrets elsewhere', () => {
     const approvalId = await home.held({ command: `git push ${secret}` })
     const { agent_session_id: sessionId } = await home.approvalOf(approvalId)
     const pages = [
-    '', 'sign-in', 'sign-in/code', 'sign-up', 'reset-password', 'confirm-address', 'invitation', 'second-factor', 'account',
+    '', 'sign-in', 'sign-in/code', 'sign-up', 'reset-password', 'confirm-address', 'invitation', 'second-factor', 'account', 'account/sessions',
     'organization', `approvals/${approvalId}`, `approvals/${secret}`, `runs/${secret}`, `runs/${secret}/steps/${secret}`,
     `sessions/${sessionId}`, `sessions/${secret}`, `receipts/${secret}`, `no-such/${secret}`, 'sign-out',
   ] // prettier-ignore
