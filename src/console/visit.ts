@@ -292,6 +292,8 @@ export interface PersonsVisit extends Visit {
   readonly base: string
   /** The form has brought a file: `POST /files` keeps it, with the `labels` of its body. */
   readonly hasFile: boolean
+  /** Where the mails of a development stack lie. */
+  readonly mailFolder: string | null
   readonly layouts: Layouts
   readonly documents: Documents
 }

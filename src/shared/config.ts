@@ -42,6 +42,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env) {
       fileRoot: e.FILE_ROOT,
       smtpUrl: e.SMTP_URL ?? null,
       mailFrom: e.MAIL_FROM,
+      /** Where the mails lie that no server sends. Null outside of development. */
+      mailFolder: isShared ? null : (e.MAIL_FOLDER ?? null),
       /** For `fileRoot` and `smtpUrl`. `named`: the organizations of `npm run connect-installation`. */
       installationTools: e.INSTALLATION_TOOLS ?? (isShared ? 'named' : 'all'),
       modelPrices: e.LLM_PRICES,

@@ -72,6 +72,8 @@ const fields = {
     .regex(/^[\w/+=.@-]{1,200}$/, 'write letters, digits and `/_+=.@-`, such as `countersign/`')
     .default('countersign/'),
   SMTP_URL: readableAddress(['smtp:', 'smtps:'], 'smtp://user:password@host:587').optional(),
+  /** Set by `npm start` in development. */
+  MAIL_FOLDER: z.string().optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
   FILE_ROOT: z.string().default('samples'),
   INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),

@@ -202,10 +202,13 @@ async function childEnvironment(
       .filter(Boolean)
       .join(',')
   }
+  // Only a folder of this start counts.
+  delete children['MAIL_FOLDER']
   if (settings.smtpUrl === null && !settings.production) {
     const catcher = await startMailCatcher({ dir: join(dataDir, 'mail') })
     closers.push(() => catcher.close())
     children['SMTP_URL'] = catcher.url
+    children['MAIL_FOLDER'] = join(dataDir, 'mail')
   }
   // Only stand-ins of this start count.
   delete children['STAND_INS_URL']

@@ -11,9 +11,14 @@ import { signedInAt, violations } from './support.ts'
 
 let home: PagesHome
 let standIns: StandIns
+const folder = '/srv/countersign/mail'
 beforeAll(async () => {
   standIns = await startStandIns({ dataDir: temporaryFolder(), port: await freePort() })
-  home = await startPages({ STAND_INS_URL: standIns.url, CONNECTION_HOSTS: 'git.internal' })
+  home = await startPages({
+    STAND_INS_URL: standIns.url,
+    CONNECTION_HOSTS: 'git.internal',
+    MAIL_FOLDER: folder,
+  })
 })
 afterAll(async () => {
   await home?.server.close()
@@ -22,6 +27,12 @@ afterAll(async () => {
 
 const words = 'Use a stand-in for'
 const noted = '(a stand-in on this machine, for development only)'
+
+test('pages that send a mail say in which folder it lies', async () => {
+  expect(plain(await home.main('/console/people', 'owner'))).toContain(`each mail is a file in ${folder}`)
+  const sent = await home.post('/console/reset-password', { email: 'nobody@larkspur.example' }, {}, '')
+  expect(plain(await sent.text())).toContain(folder)
+})
 
 test('only admins are offered a stand-in', async () => {
   for (const path of ['/console/', '/console/connections/new']) {
@@ -84,13 +95,15 @@ describe('outside of development', () => {
     DATA_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
     SESSION_SECRET_KEY: Buffer.alloc(32, 2).toString('base64'),
     STAND_INS_URL: 'http://127.0.0.1:18090',
+    MAIL_FOLDER: folder,
     PUBLIC_URL: 'https://countersign.example.com',
     TRUSTED_PROXY_HOSTS: '127.0.0.1',
     AUDIT_CHECKPOINT_DIR: '/checkpoints',
     SMTP_URL: 'smtp://mail.example.com',
   }
   test.each(['production', 'staging'])('%s has none, whatever the environment says', (env) => {
-    const { connections } = readConfig({ ...least, APP_ENV: env })
+    const { connections, tools } = readConfig({ ...least, APP_ENV: env })
+    expect(tools.mailFolder).toBeNull()
     expect(connections).toMatchObject({ standIns: null, hosts: [] })
     expect(readConfig({ ...least, APP_ENV: 'development' }).connections.standIns).toBe(least.STAND_INS_URL)
   })

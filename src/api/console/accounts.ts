@@ -95,7 +95,11 @@ function signUp({ context, services, get, post }: OpenPages): void {
     const password = sent.get('password') ?? ''
     const given = await services.auth.post(request, '/sign-up/email', { name, email, password })
     const problem = await refusalOf(given, response, 422)
-    show(problem === null ? signUpSentPage(email) : signUpPage({ name, email, problem }))
+    show(
+      problem === null
+        ? signUpSentPage(email, context.config.tools.mailFolder)
+        : signUpPage({ name, email, problem }),
+    )
   })
 }
 
@@ -104,7 +108,7 @@ const endedConfirmation = {
   message: 'This link has ended or is not whole. Ask for a new one.',
 } as const
 
-function confirmAddress({ services: { auth }, get, post }: OpenPages): void {
+function confirmAddress({ context, services: { auth }, get, post }: OpenPages): void {
   get(confirmPath, async ({ request, show }) => {
     const given = queryOf(request).get('token')
     const token = mailedToken(given)
@@ -116,7 +120,11 @@ function confirmAddress({ services: { auth }, get, post }: OpenPages): void {
     if (email !== null) {
       const mailed = await auth.post(request, '/send-verification-email', { email })
       const problem = await refusalOf(mailed, response, 422)
-      return show(problem === null ? confirmSentPage(email) : askConfirmPage({ email, problem }))
+      return show(
+        problem === null
+          ? confirmSentPage(email, context.config.tools.mailFolder)
+          : askConfirmPage({ email, problem }),
+      )
     }
     const token = mailedToken(sent.get('mailed')) ?? 'none'
     const given = await auth.get(request, `/verify-email?token=${encodeURIComponent(token)}`)
@@ -133,7 +141,7 @@ const endedReset = {
   message: 'This link has ended, was used, or is not whole. Ask for a new one.',
 } as const
 
-function resetPassword({ services: { auth }, get, post }: OpenPages): void {
+function resetPassword({ context, services: { auth }, get, post }: OpenPages): void {
   get(resetPath, async ({ request, show }) => {
     const given = queryOf(request).get('token')
     const token = mailedToken(given)
@@ -146,7 +154,11 @@ function resetPassword({ services: { auth }, get, post }: OpenPages): void {
       const email = sent.get('email') ?? ''
       const given = await auth.post(request, '/request-password-reset', { email })
       const problem = await refusalOf(given, response, 422)
-      return show(problem === null ? resetSentPage(email) : askResetPage({ email, problem }))
+      return show(
+        problem === null
+          ? resetSentPage(email, context.config.tools.mailFolder)
+          : askResetPage({ email, problem }),
+      )
     }
     const token = mailedToken(mailed) ?? 'none'
     const newPassword = sent.get('password') ?? ''
@@ -532,7 +544,9 @@ const actions: Readonly<Record<string, Action>> = {
     const { request, response, email } = visit
     const given = await pages.services.auth.post(request, '/send-verification-email', { email })
     const problem = await refusalOf(given, response)
-    return problem === null ? mailSentPage() : pageOf(pages, visit, problem)
+    return problem === null
+      ? mailSentPage(pages.context.config.tools.mailFolder)
+      : pageOf(pages, visit, problem)
   },
   async key(pages, visit, sent) {
     const id = sent.get('key') ?? ''

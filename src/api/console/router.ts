@@ -154,6 +154,7 @@ async function answer(
       query: queryOf(request),
       now: new Date(),
       base: publicBase(context.config),
+      mailFolder: context.config.tools.mailFolder,
       layouts,
       documents,
       api,

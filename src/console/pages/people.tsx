@@ -28,7 +28,7 @@ import {
   type Result,
   type Shown,
 } from '../visit.ts'
-import { problemPage } from './plain.tsx'
+import { KeptMails, problemPage } from './plain.tsx'
 import { changeServiceAccounts, ServiceAccounts, serviceAccountsOf } from './service-accounts.tsx'
 
 /* `/console/people`: members and invitations, for owners. */
@@ -244,6 +244,7 @@ function Invite(props: { visit: PersonsVisit; filled: Filled }) {
           Send the invitations
         </button>
       </PostForm>
+      <KeptMails folder={visit.mailFolder} />
     </section>
   )
 }

@@ -23,6 +23,18 @@ export function plainPage(title: string, problem: Refusal | null, contents: Comp
   }
 }
 
+/** In development, a stack without a mail server keeps the mails. */
+export const KeptMails = ({ folder }: { folder: string | null }) =>
+  folder === null ? null : (
+    <p class="note">
+      This is a development stack without a mail server: each mail is a file in{' '}
+      <code class="whole">
+        <Words text={folder} most={400} />
+      </code>
+      , on the machine of the service.
+    </p>
+  )
+
 const titles: Readonly<Record<number, string>> = {
   403: 'This is not yours to see',
   404: 'There is nothing here',

@@ -9,7 +9,7 @@ import { Badge } from '../parts/state.tsx'
 import { Words } from '../parts/words.tsx'
 import type { Page } from '../visit.ts'
 import { Passkeys, type Factors } from './passkeys.tsx'
-import { plainPage, type Refusal } from './plain.tsx'
+import { KeptMails, plainPage, type Refusal } from './plain.tsx'
 
 export interface FactorVisit {
   readonly token: string
@@ -74,9 +74,10 @@ export const confirmFirstPage = (visit: FactorVisit): Page =>
     <Back visit={visit} />,
   ])
 
-export const mailSentPage = (): Page =>
+export const mailSentPage = (folder: string | null): Page =>
   plainPage('Check your mail', null, [
     <p>A mail with a link that confirms your address is on its way.</p>,
+    <KeptMails folder={folder} />,
     <p>
       <a href={secondFactorPath}>Then come back here</a>
     </p>,

@@ -9,7 +9,7 @@ import {
 } from '../../contract/pages.ts'
 import { Code, Email, Field, NewPassword, Password } from '../parts/form.tsx'
 import type { Page } from '../visit.ts'
-import { plainPage, type Refusal } from './plain.tsx'
+import { KeptMails, plainPage, type Refusal } from './plain.tsx'
 import { Words } from '../parts/words.tsx'
 import { Island } from '../parts/island.tsx'
 import { PostForm } from '../parts/layout.tsx'
@@ -129,7 +129,7 @@ export function signUpPage({
 }
 
 /** The same for every address, so that nobody learns who has an account or an invitation. */
-export function signUpSentPage(email: string): Page {
+export function signUpSentPage(email: string, folder: string | null): Page {
   return plainPage('Check your mail', null, [
     <p>
       If{' '}
@@ -140,6 +140,7 @@ export function signUpSentPage(email: string): Page {
       yours. Then sign in.
     </p>,
     <p class="quiet">Were you invited? After that, open the link of the invitation again.</p>,
+    <KeptMails folder={folder} />,
     <p class="links">
       <a href={signInPath}>Sign in</a>
       <a href={resetPath}>Forgot your password?</a>
@@ -195,7 +196,7 @@ const askMailPage = (title: string, words: string, action: string, { email, prob
   ])
 
 /** The same for every address, so that nobody learns who has an account. */
-const mailSentPage = (email: string, words: string): Page =>
+const mailSentPage = (email: string, folder: string | null, words: string): Page =>
   plainPage('Check your mail', null, [
     <p>
       If{' '}
@@ -204,6 +205,7 @@ const mailSentPage = (email: string, words: string): Page =>
       </strong>{' '}
       {words}
     </p>,
+    <KeptMails folder={folder} />,
     <p>
       <a href={signInPath}>Back to the sign-in</a>
     </p>,
@@ -217,8 +219,8 @@ export const askConfirmPage = (asked: Asked): Page =>
     asked,
   )
 
-export const confirmSentPage = (email: string): Page =>
-  mailSentPage(email, 'has an account that is not confirmed yet, a mail is on its way to it.')
+export const confirmSentPage = (email: string, folder: string | null): Page =>
+  mailSentPage(email, folder, 'has an account that is not confirmed yet, a mail is on its way to it.')
 
 export const askResetPage = (asked: Asked): Page =>
   askMailPage(
@@ -228,8 +230,12 @@ export const askResetPage = (asked: Asked): Page =>
     asked,
   )
 
-export const resetSentPage = (email: string): Page =>
-  mailSentPage(email, 'has an account, a mail is on its way to it. Its link works once, within an hour.')
+export const resetSentPage = (email: string, folder: string | null): Page =>
+  mailSentPage(
+    email,
+    folder,
+    'has an account, a mail is on its way to it. Its link works once, within an hour.',
+  )
 
 export const newPasswordPage = (token: string, problem: Refusal | null): Page =>
   plainPage('A new password', problem, [
