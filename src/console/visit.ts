@@ -87,7 +87,7 @@ const places: readonly Place[] = [
   [triggersPath, 'Triggers', 'member', 'Workflows'],
   [connectionsPath, 'Connections', 'viewer', 'Workflows'],
   [dataPath, 'Files and memory', 'member', 'Workflows'],
-  [rerunsPath, 'Run many again', 'viewer', 'Workflows'],
+  [rerunsPath, 'Run many again', 'member', 'Workflows'],
   [rulesPath, 'All rules', 'member', 'Rules'],
   [toolsPath, 'Policies and tools', 'viewer', 'Rules'],
   [freezePath, 'Freeze', 'viewer', 'Rules'],

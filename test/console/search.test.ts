@@ -60,6 +60,9 @@ test('a role finds what it may see', async () => {
   expect(await shown('@countersign', 'member')).toEqual(['Approvals'])
   expect(await shown('@countersign', 'owner')).toEqual(['Approvals', 'People', 'Audit log'])
   expect(await shown('freeze', 'viewer')).toEqual(['Pages', 'Documents'])
+  // A setting.
+  expect(await shown('people for each approval', 'owner')).toContain('Pages')
+  expect(await shown('people for each approval', 'member')).not.toContain('Pages')
 })
 
 test('an id leads to its page, and nothing of another organization is found', async () => {

@@ -41,7 +41,7 @@ const perPage = '50'
 const roles = ['viewer', 'member', 'admin', 'owner'] as const
 const roleWords = {
   viewer: 'Viewer: sees runs',
-  member: 'Member: starts runs',
+  member: 'Member: starts runs, changes workflows and files',
   admin: 'Admin: decides, writes rules',
   owner: 'Owner: does everything',
 } as const

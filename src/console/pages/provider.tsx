@@ -287,7 +287,7 @@ const rightsFields = (kind: Kind, provider: SignIn['provider']): FieldOrSelect[]
     options: [
       ['', 'None: only invited people and those with a group below'],
       ['viewer', 'Viewer: sees runs'],
-      ['member', 'Member: starts runs'],
+      ['member', 'Member: starts runs, changes workflows and files'],
       ['admin', 'Admin: decides, writes rules'],
     ],
     value: provider?.default_role ?? '',

@@ -11,10 +11,12 @@ import {
   rerunPath,
   rulesPath,
   searchPath,
+  settingsPath,
   workflowPath,
   workflowsPath,
 } from '../../contract/pages.ts'
 import { addressOf, Empty } from '../parts/list.tsx'
+import { settingTitles } from '../parts/setting-words.ts'
 import { RuleStatus, RuleVerdict } from '../parts/rule.tsx'
 import { Asks, ApprovalState, RunState } from '../parts/state.tsx'
 import { Time } from '../parts/time.tsx'
@@ -236,7 +238,11 @@ const has = (text: string, sought: string): boolean => text.toLowerCase().includ
 function pages(visit: PersonsVisit, sought: string): Part {
   const rows = placesOf(visit.person)
     .filter(([, name]) => has(name, sought))
-    .map(([path, name, , area]) => ({ path, name, about: area }))
+    .map(([path, name, , area]): Row => ({ path, name, about: area }))
+  if (isAtLeast(visit, 'admin'))
+    for (const [name, title] of Object.entries(settingTitles))
+      if (has(title, sought) || name === sought)
+        rows.push({ path: `${settingsPath}#setting-${name}`, name: title, about: 'Settings and limits' })
   return { title: 'Pages', rows: rows.slice(0, shown), all: null }
 }
 

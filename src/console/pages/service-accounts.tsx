@@ -15,7 +15,7 @@ export type ServiceAccount = AnswerOf<'GET /organizations/{id}/service-accounts'
 
 const roles = ['viewer', 'member'] as const
 const roleOptions = [
-  ['member', 'Member: starts runs'],
+  ['member', 'Member: starts runs, changes workflows and files'],
   ['viewer', 'Viewer: sees runs'],
 ] as const
 
