@@ -26,6 +26,10 @@ inBrowser('an owner of a new organization is shown what to do first, others are 
     'Approve a call',
     'Govern a coding agent',
   ])
+  // An admin is told who turns approvals on.
+  expect(await firstSteps('approver')).toContain('Turn approvals on')
+  const admin = await homeOf('approver')
+  await admin.getByText('An owner turns them on.').waitFor()
   expect(await firstSteps('viewer')).toEqual([])
 })
 
@@ -54,6 +58,16 @@ inBrowser('what is done is not shown any more, and each list leads to its page',
   await page.locator('section[aria-labelledby=failed]').getByRole('link', { name: 'Open the list' }).click()
   expect(new URL(page.url()).searchParams.get('status')).toBe('failed')
   await page.locator('.run-row').first().waitFor()
+})
+
+inBrowser('an admin sees what waits, what failed, and the agents', async () => {
+  const page = await homeOf('approver')
+  expect(await page.locator('main h2').allTextContents()).toEqual([
+    'First steps',
+    'Waits for you',
+    'Failed in the last 24 hours',
+    'Agents at work',
+  ])
 })
 
 inBrowser('a viewer sees runs, and is asked for nothing', async () => {

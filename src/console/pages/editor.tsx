@@ -145,7 +145,7 @@ const Head = ({ workflow }: { workflow: Workflow | null }) => (
     <h1>{workflow === null ? 'New workflow' : 'Edit the workflow'}</h1>
     <p class="quiet">
       Write YAML or JSON. <b>Check</b> names every mistake, and <b>Show what would be decided</b> runs
-      nothing.
+      nothing. The definition is saved, without the comments of the text.
     </p>
   </header>
 )
