@@ -82,6 +82,7 @@ async function shownPages({ as, organization }: World): Promise<readonly (readon
     ['workflows', '/workflows'],
     ['workflow', `/workflows/${report}`],
     ['editor', `/workflows/${report}/edit`],
+    ['trigger-form', `/triggers?new=schedule&workflow=${report}`],
     ['rules', '/rules'],
     ['rule', `/rules/${rules[0]?.id ?? ''}`],
     ['try', '/rules/try'],
