@@ -2,7 +2,6 @@ import { peoplePath, triggerPath, triggersPath, workflowPath } from '../../contr
 import { empty, onceOf, Refused, Select, Told, type Filled } from '../parts/form.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { exactTime } from '../../policy/units.ts'
-import type { Declared } from '../parts/inputs.tsx'
 import { timesWords } from '../parts/schedule-form.tsx'
 import { declaredOf } from '../parts/tool-try.tsx'
 import { addressOf, Empty, Pager, Table } from '../parts/list.tsx'
@@ -164,7 +163,7 @@ export async function declaredBy(visit: PersonsVisit, { workflow, tool }: Chosen
         }),
   ])
   return {
-    inputs: started?.ok === true ? ((started.body.definition.inputs ?? {}) as Declared) : {},
+    inputs: started?.ok === true ? (started.body.definition.inputs ?? {}) : {},
     params: read?.ok === true ? declaredOf(read.body) : {},
   }
 }

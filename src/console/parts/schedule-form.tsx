@@ -80,8 +80,9 @@ export function timesWords(times: Times): string {
     case 'monthly':
       return `on day ${day} of each month at ${at}`
     case 'cron':
-      return times.cron ?? ''
+      break
   }
+  return times.cron ?? ''
 }
 
 /** Without support of `:has` in the browser, fields of the other kinds are shown too, and not read. */
