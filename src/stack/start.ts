@@ -208,7 +208,8 @@ async function childEnvironment(
     const catcher = await startMailCatcher({ dir: join(dataDir, 'mail') })
     closers.push(() => catcher.close())
     children['SMTP_URL'] = catcher.url
-    children['MAIL_FOLDER'] = join(dataDir, 'mail')
+    // Pages tell it to everybody, also to people who are not signed in.
+    if (settings.standIns) children['MAIL_FOLDER'] = join(dataDir, 'mail')
   }
   // Only stand-ins of this start count.
   delete children['STAND_INS_URL']

@@ -210,9 +210,23 @@ describe.each([
     await rows.nth(1).waitFor()
     if (javaScriptEnabled) expect(await violations(page)).toEqual([])
     const backupRow = rows.filter({ hasText: 'with the password and a backup code' })
+    const token = await page.locator('input[name=token]').first().inputValue()
+    const backupId = await backupRow.locator('input[name=session]').inputValue()
     await backupRow.getByRole('button', { name: 'End it' }).click()
     await page.getByText('It has ended').waitFor()
     expect(await rows.allTextContents()).toEqual([expect.stringContaining('This one')])
+    // Nothing says that it has ended what it did not.
+    for (const form of [
+      { action: 'end', session: 'no-such' },
+      { action: 'none', session: backupId },
+    ]) {
+      const sent = await page.request.post(`${server.base}/console/account/sessions`, {
+        form: { token, ...form },
+        headers: { origin: server.base },
+        maxRedirects: 0,
+      })
+      expect(sent.status()).toBe(422)
+    }
     await second.page.goto(`${server.base}/console/approvals`)
     await fillSignIn(second.page, server, who)
     await submit(second.page, { 'Code of': backups[1] ?? '' }, 'Continue')

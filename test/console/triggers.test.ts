@@ -253,6 +253,35 @@ describe('the form changes only what is another one', () => {
     expect(await now(polls)).toEqual(shown)
   })
 
+  inBrowser('so values of several inputs and lines stay as they are, and an empty zone is UTC', async () => {
+    const definition = {
+      inputs: { text: { type: 'string' }, day: { type: 'string' }, of: { type: 'number' } },
+      steps: [{ id: 's', compute: { a: 1 } }],
+    }
+    const { body: workflow } = await home.call('owner', 'POST', '/workflows', { name: 'Several', definition })
+    const inputs = { of: '{{ 1 + 1 }}', day: '', text: '\none\ntwo' }
+    const more = { name: 'several', version: 'latest', inputs, schedule: { every_seconds: 3_600 } }
+    const { body: made } = await home.call('owner', 'POST', `/workflows/${workflow.id}/triggers`, {
+      service_account: first.service_account,
+      ...more,
+    })
+    const before = await now(made)
+    const place = `/console/workflows/${workflow.id}/triggers/${made.id}`
+    const { page } = await signedInAt(home.server, 'approver', place)
+    await page.locator('summary', { hasText: 'Change …' }).click()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The change is saved').waitFor()
+    expect(await now(made)).toEqual(before)
+    await page.locator('summary', { hasText: 'Change …' }).click()
+    await page.getByLabel('How often').selectOption('daily')
+    await page.getByLabel('Time zone').fill('')
+    await page.getByLabel('How often').selectOption('seconds')
+    await page.getByLabel('Every how many seconds').fill('7200')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('every 2 hours').waitFor()
+    expect(await now(made)).toMatchObject({ inputs, schedule: { every_seconds: 7_200, time_zone: 'UTC' } })
+  })
+
   test('so the answer of an owner stays, and another proof makes a new secret', async () => {
     const made = await make({ webhook: { verify: 'bearer', answer: 'result' } })
     expect((await save(made, { verify: 'bearer', name: 'u' })).status).toBe(403)

@@ -34,7 +34,7 @@ import {
   joinedPage,
   noInvitationPage,
 } from '../../console/pages/sign-in.tsx'
-import type { AuthAnswer } from '../auth.ts'
+import type { Auth, AuthAnswer } from '../auth.ts'
 import { sessionTokenIn } from '../auth-guards.ts'
 import type { SignUp } from '../../shared/sign-up-setting.ts'
 import {
@@ -416,19 +416,27 @@ export function ownSessionPages(pages: OpenPages): void {
     if (visit === null) return
     requireToken(pages.context.config, visit.signed.sessionId, sent)
     const { request, response } = open
-    const listed = await auth.get(request, '/list-sessions')
-    const found = listed.answer.ok ? ((await listed.answer.json()) as (OwnSession & { token: string })[]) : []
-    const ended = found.find(({ id }) => id === sent.get('session'))
     const given =
       sent.get('action') === 'end-others'
         ? await auth.post(request, '/revoke-other-sessions', {})
-        : ended === undefined
-          ? listed
-          : await auth.post(request, '/revoke-session', { token: ended.token })
-    const problem = await refusalOf(given, response)
+        : await endSession(auth, request, sent.get('session'))
+    const problem = given === null ? noSession : await refusalOf(given, response)
     if (problem === null) sendTo(response, `${ownSessionsPath}?done=end`)
     else await showSessions(pages, visit, problem)
   })
+}
+
+const noSession = {
+  status: 422,
+  message: 'Nothing has ended: this session is not in the list any more.',
+} as const
+
+/** null if the person has no such session. */
+async function endSession(auth: Auth, request: OpenVisit['request'], id: string | null) {
+  const { answer } = await auth.get(request, '/list-sessions')
+  const sessions = answer.ok ? ((await answer.json()) as (OwnSession & { readonly token: string })[]) : []
+  const ended = sessions.find((each) => each.id === id)
+  return ended === undefined ? null : auth.post(request, '/revoke-session', { token: ended.token })
 }
 
 async function showSessions(pages: OpenPages, visit: Visit, problem: Refusal | null): Promise<void> {

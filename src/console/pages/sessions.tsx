@@ -48,6 +48,12 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>) {
 const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
   agent.name === 'doctor' && session_id.startsWith('doctor-')
 
+/** A check asks twice at most. An agent that asks more only calls itself so. */
+const isFolded = (session: AgentSessionView): boolean => {
+  const { allow, deny, require_approval: held } = session.decisions
+  return isCheck(session) && session.unapproved_calls === 0 && allow + deny + held <= 2
+}
+
 export const Check = ({ session }: { session: AgentSessionView }) =>
   isCheck(session) ? <Badge tone="off" word="Calls itself a check by doctor" /> : null
 
@@ -64,7 +70,7 @@ interface SessionsProps {
 function Sessions({ sessions, own, next, chosen, organization, now }: SessionsProps) {
   const seesAll = organization === null || hasRole(organization.role, 'admin')
   const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
-  const checks = sessions.filter((session) => isCheck(session) && session.unapproved_calls === 0)
+  const checks = sessions.filter(isFolded)
   const version = sessions
     .map(
       ({ id, status, decisions, last_seen_at }) =>

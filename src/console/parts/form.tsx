@@ -179,7 +179,8 @@ export function Field(props: FieldProps) {
         </>
       ) : (
         <textarea rows={rows} {...given}>
-          {value}
+          {/* A browser leaves out the first line break. */}
+          {value.startsWith('\n') ? `\n${value}` : value}
         </textarea>
       )}
       <Wrong name={name} wrong={wrong} />

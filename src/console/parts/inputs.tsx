@@ -40,14 +40,18 @@ export const ExpressionFields = (props: {
         : undefined,
     ]
     const path = `${props.at}.${name}`
+    const value = asText(props.values[name])
+    // A field of one line would lose the line breaks.
+    const isLong =
+      type === 'array' || type === 'object' || declaration.format === 'text' || value.includes('\n')
     return (
       <Field
         name={path}
         label={`${props.filled.labels?.[path] ?? name}${required === true ? '' : ' (optional)'}`}
         optional
         most={20_000}
-        {...(type === 'array' || type === 'object' || declaration.format === 'text' ? { rows: 3 } : {})}
-        value={asText(props.values[name])}
+        {...(isLong ? { rows: 3 } : {})}
+        value={value}
         help={help.filter((each) => each !== undefined).join(' ')}
         filled={props.filled}
       />

@@ -133,10 +133,11 @@ export function TimesFields(props: {
       </div>
       <div data-for="daily weekdays weekly monthly hourly cron">
         <Field
+          {...given}
           name="time_zone"
           most={100}
           value={present?.time_zone ?? visit.person.user.time_zone ?? 'UTC'}
-          filled={filled}
+          help="Such as Europe/Berlin. Without one, the times are in UTC."
         />
       </div>
     </fieldset>

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { hasRole, type FieldProblem, type Form, type PersonsVisit, type Problem } from '../visit.ts'
@@ -14,7 +15,6 @@ export type Options = readonly (readonly [string, string])[]
 
 const labels = {
   name: 'Name',
-  workflow: 'Workflow',
   service_account: 'Service account',
   version: 'Version',
   ...timesLabels,
@@ -24,7 +24,6 @@ const labels = {
   verify: 'The sender proves itself by',
   answer: 'What the sender gets',
   secret: 'Secret',
-  tool: 'Tool',
   list: 'List',
   id: 'Id of an item',
   order: 'Order',
@@ -82,7 +81,7 @@ const kinds: Readonly<Record<TriggerKind, KindOf>> = {
     body: (text) => ({
       schedule: {
         ...timesIn(text).times,
-        time_zone: text('time_zone'),
+        time_zone: text('time_zone') || 'UTC',
         catch_up: text('catch_up') as 'last',
         overlap: text('overlap') as 'skip',
       },
@@ -334,11 +333,13 @@ export function triggerChanges(trigger: Trigger, body: Body): Changes {
   return isProvedElse && changed.secret === undefined ? { ...changed, new_secret: true } : changed
 }
 
-/** What a kind shows has fields that no form changes, such as its next time. */
+/**
+ * What a kind shows has fields that no form changes, such as its next time. The names in an object can be in any order: the
+ * form has them as the workflow declares them.
+ */
 const isSame = (after: unknown, before: unknown, isPart: boolean): boolean =>
   isPart
-    ? Object.entries(after as object).every(
-        ([name, value]) =>
-          JSON.stringify(value) === JSON.stringify((before as Record<string, unknown>)[name]),
+    ? Object.entries(after as object).every(([name, value]) =>
+        isDeepStrictEqual(value, (before as Record<string, unknown>)[name]),
       )
-    : JSON.stringify(after) === JSON.stringify(before)
+    : isDeepStrictEqual(after, before)

@@ -32,8 +32,8 @@ test('the list of sessions says what a person can do while it is empty', async (
 })
 
 describe('the list of sessions', () => {
-  const ask = (session_id: string, name: string) => {
-    const asked = { agent: { name, kind: 'coding_agent' }, session_id, tool_name: 'Glob', tool_input: {} }
+  const ask = (session_id: string, name: string, tool_name = 'Glob') => {
+    const asked = { agent: { name, kind: 'coding_agent' }, session_id, tool_name, tool_input: {} }
     return home.server.call(home.server.identities.agent_key, 'POST', '/authorize', asked)
   }
   /** The text of the row of each session of an agent, without the times that pass. */
@@ -58,9 +58,10 @@ describe('the list of sessions', () => {
     await ask(check, 'doctor')
     await ask('no-check', 'doctor')
     await ask('doctor-4711-1764111731', 'Impostor')
+    for (const tool of ['Glob', 'Read', 'Read']) await ask('doctor-4711-1764111732', 'doctor', tool)
     const words = 'Calls itself a check by doctor'
     const marked = async (name: string) => (await rowsOf(name)).filter((row) => row.includes(words)).length
-    expect([await marked('doctor'), await marked('Impostor')]).toEqual([1, 0])
+    expect([await marked('doctor'), await marked('Impostor')]).toEqual([2, 0])
     const [, folded = ''] = (await home.main('/console/sessions')).split('<details id="checks">')
     expect(plain(folded)).toMatch(/^1 that calls itself a check by doctor/)
     expect(plain(folded)).not.toMatch(/no-check|Impostor/)
