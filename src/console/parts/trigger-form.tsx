@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { AnswerOf, BodyOf } from '../../api/routes/index.ts'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { hasRole, type FieldProblem, type Form, type PersonsVisit, type Problem } from '../visit.ts'
@@ -291,7 +290,7 @@ export function triggerBody(
     wrong.push({ path: 'every_seconds', message: 'must be a number of seconds' })
   const valuesAt = (at: keyof DeclaredValues, present: JsonObject): JsonObject => {
     const read = readFields(declared[at], form, { at, refused: '', expressions: true })
-    if ('values' in read) return { ...unsaid(form, at, present), ...read.values }
+    if ('values' in read) return inOrderOf(present, { ...unsaid(form, at, present), ...read.values })
     wrong.push(...(read.problem.details ?? []))
     return {}
   }
@@ -320,6 +319,14 @@ const unsaid = (form: Form, at: string, present: JsonObject): JsonObject =>
     ),
   )
 
+/** In another order, the same values would count as a change. */
+const inOrderOf = (present: JsonObject, values: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.keys({ ...present, ...values }).flatMap((name): [string, Json][] =>
+      Object.hasOwn(values, name) ? [[name, values[name] as Json]] : [],
+    ),
+  )
+
 type Changes = BodyOf<'PATCH /workflows/{id}/triggers/{trigger}'>
 
 /** Only what is another one now, because a schedule that is sent again begins anew. */
@@ -333,13 +340,11 @@ export function triggerChanges(trigger: Trigger, body: Body): Changes {
   return isProvedElse && changed.secret === undefined ? { ...changed, new_secret: true } : changed
 }
 
-/**
- * What a kind shows has fields that no form changes, such as its next time. The names in an object can be in any order: the
- * form has them as the workflow declares them.
- */
+/** What a kind shows has fields that no form changes, such as its next time. */
 const isSame = (after: unknown, before: unknown, isPart: boolean): boolean =>
   isPart
-    ? Object.entries(after as object).every(([name, value]) =>
-        isDeepStrictEqual(value, (before as Record<string, unknown>)[name]),
+    ? Object.entries(after as object).every(
+        ([name, value]) =>
+          JSON.stringify(value) === JSON.stringify((before as Record<string, unknown>)[name]),
       )
-    : isDeepStrictEqual(after, before)
+    : JSON.stringify(after) === JSON.stringify(before)
