@@ -428,8 +428,8 @@ describe('an error of the disk', () => {
     rmSync(folderOf(), { recursive: true })
     change()
     const unavailable = { code: 'unavailable', message: expect.stringContaining(`(${code})`) }
-    for (const look of [checkpoints.expected(organizationId), checkpoints.end(organizationId)])
-      await expect(look).rejects.toMatchObject(unavailable)
+    await expect(checkpoints.expected(organizationId)).rejects.toMatchObject(unavailable)
+    await expect(checkpoints.end(organizationId)).rejects.toMatchObject(unavailable)
     await append(1)
     await expect(checkpoints.keep()).rejects.toThrow(code)
     expect(conflicts).toEqual([])
