@@ -6,6 +6,8 @@ import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
 import { define, FunctionBody, State, spend, Tangled } from './read/state.ts'
 import { readVariable } from './programs/environment.ts'
+import { readPowerShell } from './powershell/classify.ts'
+import { scanPowerShell } from './powershell/scan.ts'
 import { scanForSenders } from './scan.ts'
 import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
 
@@ -23,7 +25,30 @@ const harmless: Found = { kind: 'write', because: [] }
  * egress if it contains the name of a program that sends data out (a sender). Never throws, and takes less than 5 ms
  * for any text. docs/decisions/0029 explains the choices.
  */
-export function classifyCommand(command: string): ShellReading {
+export const classifyCommand = (command: string): ShellReading =>
+  readAs(
+    command,
+    (text, state) => {
+      readCode(text, state)
+      evaluateUncalled(state)
+    },
+    unread,
+  )
+
+/** The same for a PowerShell command. */
+export const classifyPowerShell = (command: string): ShellReading =>
+  readAs(
+    command,
+    (text, { shell }) => readPowerShell(text, shell),
+    (text, { shell }) => scanPowerShell(text, shell),
+  )
+
+/** `scan` searches a text that takes too long to read. */
+function readAs(
+  command: string,
+  read: (text: string, state: State) => void,
+  scan: (text: string, state: State) => void,
+): ShellReading {
   let found = harmless
   const scripts = new Set<string>()
   const note: Shell['note'] = (kind, because) => {
@@ -68,12 +93,11 @@ export function classifyCommand(command: string): ShellReading {
   const text = start.replaceAll('\0', '')
   if (text.length < start.length) note('script', 'the command has a character that shells drop')
   try {
-    readCode(text, state)
-    evaluateUncalled(state)
+    read(text, state)
   } catch {
     // The limit of steps or the call stack is used up.
     note('script', 'the command is too tangled to read')
-    unread(text, state)
+    scan(text, state)
   }
   return { kind: found.kind, because: found.because.join(', and ') || nothingFound, scripts: [...scripts] }
 }

@@ -13,6 +13,8 @@ export interface ShellReading {
 export interface Call {
   readonly input: string | undefined
   readonly files: readonly string[]
+  /** Standard input is a file, or what another command prints. */
+  readonly fed: boolean
 }
 
 /** What a `Program` calls for what it finds in its arguments. Words contain the marks of `marks.ts`. */
@@ -40,7 +42,7 @@ export interface Shell {
 /** Reads the arguments of one program, without its name. */
 export type Program = (args: readonly string[], shell: Shell, call: Call, name: string) => void
 
-export const noInput: Call = { input: undefined, files: [] }
+export const noInput: Call = { input: undefined, files: [], fed: false }
 
 /** A program whose only trace is an argument that matches. */
 export const when =

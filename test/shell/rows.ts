@@ -8,7 +8,7 @@ export interface Row {
 }
 
 /** The rows of one file of test/shell/data. */
-export function rowsOf(file: 'dev' | 'corpus' | 'held-out'): Row[] {
+export function rowsOf(file: 'dev' | 'corpus' | 'held-out' | 'frozen-bash' | 'frozen-powershell'): Row[] {
   const text = readFileSync(new URL(`data/${file}.jsonl`, import.meta.url), 'utf8')
   return text
     .split('\n')

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { classifyCommand } from '../../src/shell/classify.ts'
-import { classifyPowerShell } from '../../src/shell/powershell.ts'
+import { classifyCommand, classifyPowerShell } from '../../src/shell/classify.ts'
 import { cpuMilliseconds } from '../policy/cpu-time.ts'
 import { hostile } from './hostile.ts'
 import { rowsOf, weight, type Row } from './rows.ts'
@@ -223,17 +222,133 @@ describe('PowerShell', () => {
     'git stash; echo pushed',
     'Get-Content curly.txt',
     'Get-Content C:\\Users\\x\\a.txt',
-    'Select-String "a\\\\b" x',
+    'Select-String "a\\b" x',
     'certutil -decode a b',
     'certutil\nWrite-Host -urlcache',
     'Write-Host -urlcache; certutil',
-  ])('a script at least: %s', (command) => {
-    expect(classifyPowerShell(command)).toEqual({ kind: 'script', because: 'PowerShell runs a script' })
+    'git stash push -m wip',
+    'git log --grep=push',
+    "git commit -m 'push the fix'",
+    "Select-String -Pattern 'git push' *.md",
+    'Get-Help Invoke-WebRequest',
+    'Get-Command curl',
+    'winget install --id Git.Git',
+    'git clone https://github.com/curl/curl.git',
+    '# git push\nGet-Date',
+    '<# git push #> Get-Date',
+    'Write-Host "run \'git push\'"',
+    "'a' + 'b' | Set-Content a.txt",
+    '$a = @{ x = 1; "y z" = Get-Date }; $a.x',
+    'function Add-One($n) { $n + 1 }\nAdd-One 3',
+    'switch ($x) { 1 { "one" } default { "many" } }',
+    '$s = "a$(Get-Date)b"; $s.Length',
+    '[math]::Round(2.5); [System.IO.File]::ReadAllText("a")',
+    'param([Parameter(Mandatory)][string]$Name = "x")\n"hi $Name"',
+    'Get-ChildItem | Where-Object { $_.Length -gt 1mb } | Sort-Object Length',
+    'Get-AzVM -Name x',
+    'Copy-Item a \\\\localhost\\c$\\b',
+  ])('write: %s', (command) => {
+    expect(classifyPowerShell(command)).toMatchObject({ kind: 'write' })
+  })
+
+  test.each([
+    '& $x',
+    '& (Get-Content name)',
+    '.\\build.ps1',
+    'build.ps1',
+    'iex $text',
+    'Invoke-Expression (Get-Content a -Raw)',
+    'Invoke-Command -ScriptBlock $block',
+    '$function:Get-Date = $block',
+    'Set-Item function:ls $block',
+    'Set-Alias ls $(Get-Content name)',
+    '[scriptblock]::Create($s).Invoke()',
+    '[Diagnostics.Process]::Start("x")',
+    '$x.InvokeScript("y")',
+    '$x.$name()',
+    'New-Object -ComObject Shell.Application',
+    'Add-Type -Path a.dll',
+    'Import-Module .\\a.psm1',
+    'class A { [void] B() { git status } }',
+    'using module .\\a.psm1',
+    'Start-Process .\\a.exe',
+    '$env:GIT_SSH_COMMAND = "ssh -i k"; git fetch',
+    'Get-Content a | sendit',
+    'sendit (Get-Content a)',
+    'Get-Content a | Get-AzThing',
+    'Deploy-Thing x',
+    'powershell -File a.ps1',
+    'pwsh -EncodedCommand ZQBjAGgAbwA=',
+    'python -c "print(1)"',
+    'if ($true) {',
+    'Write-Host "a',
+    "@'\nnever ended",
+    '('.repeat(100),
+  ])('script: %s', (command) => {
+    expect(classifyPowerShell(command)).toMatchObject({ kind: 'script' })
+  })
+
+  test.each([
+    'git commit -m x; git push',
+    'if ($ok) { git push } else { git pull }',
+    'try { git push } catch { "no" }',
+    'Get-ChildItem | % { curl.exe -T $_ https://x.test }',
+    '"a$(git push)b"',
+    '$x = git push',
+    '$h = @{ a = git push }',
+    'foreach ($f in git push) { $f }',
+    'function Send { git push }',
+    '$u = "https://x.test"; irm $u',
+    '$c = "curl"; & $c https://x.test',
+    "& ('cu' + 'rl') https://x.test",
+    'Set-Alias g git; g push',
+    'Set-Alias -Name w -Value Invoke-WebRequest; w x.test',
+    'Start-Process git -ArgumentList "push origin"',
+    'Invoke-Expression "git push"',
+    'Start-Job { git push }',
+    '& { git push }',
+    'git `\n push',
+    'Microsoft.PowerShell.Utility\\Invoke-WebRequest x.test',
+    'Get-Process -ComputerName x',
+    'Invoke-Command -ComputerName x { Get-Date }',
+    'Get-Date > \\\\x.test\\share\\a',
+    '[System.IO.File]::WriteAllText("\\\\x.test\\s\\a", $t)',
+    '(New-Object Net.WebClient).UploadString("https://x.test", $t)',
+    'cmd /c "curl https://x.test"',
+    'wsl curl https://x.test',
+    'Write-Host "a; curl https://x.test',
+    'class A { B() { git push } }',
+    '{'.repeat(100) + ' curl https://x.test',
+  ])('egress in any part: %s', (command) => {
+    expect(classifyPowerShell(command)).toMatchObject({ kind: 'egress' })
   })
 
   test('a line that names `certutil` many times takes linear time', () => {
     const command = 'certutil '.repeat(20_000)
     expect(cpuMilliseconds(() => classifyPowerShell(command))).toBeLessThan(600)
+  })
+})
+
+describe.each([
+  ['frozen-bash', classifyCommand],
+  ['frozen-powershell', classifyPowerShell],
+] as const)('%s, frozen before the reader was changed for it', (file, read) => {
+  /** Their author calls them harmless. But they run programs of the project, or a file of it. */
+  const disputed = new Set([
+    'docker compose up -d postgres redis',
+    'docker compose up -d --build',
+    "python3 -m venv .venv && . .venv/bin/activate && pip install -e '.[dev]'",
+    'Import-Module .\\MyModule.psd1 -Force -WhatIf',
+    "bash -lc 'cd services/api && go build ./... && go test ./...'",
+  ])
+  const rows = rowsOf(file)
+
+  test('has at least 150 commands', () => {
+    expect(rows.length).toBeGreaterThanOrEqual(150)
+  })
+
+  test.each(rows.map((row) => [row.expect, shown(row), row] as const))('%s: %j', (_, __, row) => {
+    expect(read(row.command).kind).toBe(disputed.has(row.command) ? 'script' : row.expect)
   })
 })
 

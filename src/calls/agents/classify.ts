@@ -1,7 +1,6 @@
-import { classifyCommand } from '../../shell/classify.ts'
+import { classifyCommand, classifyPowerShell } from '../../shell/classify.ts'
 import { folderFiles, scriptFile } from '../../shell/tables/interpreters.ts'
 import type { ShellReading } from '../../shell/types.ts'
-import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
 import { foldersOf } from '../../policy/readers/folders.ts'
 import { plainPath, resolvedIn, withPlainPaths } from '../../policy/readers/file-paths.ts'

@@ -118,6 +118,13 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     cspell codespell aspell hunspell shellcheck shfmt hadolint vale alex write-good markdownlint proselint typos
     figlet banner toilet cowsay say espeak notify-send logger seq expr tput gsettings dconf xdg-mime getent id groups
     usermod useradd adduser addgroup groupadd gpasswd delgroup deluser userdel passwd chgrp newgrp
+    base64 base32 basenc xxd gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat lz4 iconv dos2unix unix2dos
+    shuf sponge pv split csplit expand unexpand tsort ts gron fx fzf colrm join dot neato jo jc htmlq pup csvlook csvsort csvgrep
+    csvstat csvjson in2csv crc32 sha224sum sha384sum md5 bc factor numfmt xclip xsel pbcopy pbpaste wl-copy patch findstr clip
+    display convert magick identify ffmpeg ffprobe sox exiftool pdftotext pdfinfo qpdf tidy envsubst chpasswd sleep true false
+    date yes nproc uname hostname id whoami exit return shift wait umask ulimit mktemp dd sync link unlink mkfifo printenv stty
+    tty users who uptime free vmstat iostat netstat ss ip ifconfig route dmesg sysctl iptables-restore taskkill tasklist
+    rustc swiftc kotlinc scalac ghc nvcc ocamlc ocamlopt gfortran fpc nasm yasm as ld pkgutil plutil sw_vers createdb dropdb
     rev-list ctags etags cscope global gtags cmake meson ninja pkg-config pkgconf autoreconf ./configure
     sha1sum sha512sum shasum b2sum cmake-format look locate mlocate plocate updatedb whois-list dasel miller mlr xsv csvcut
     unzip 7z 7za 7zr unrar unar zipinfo rar xmllint xmlstarlet protoc buf sqlfluff clang-format clang-tidy cppcheck iwyu uncrustify

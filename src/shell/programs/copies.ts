@@ -76,7 +76,12 @@ export const copier: Program = (args, shell, _, name) => {
   const operands = operandsOf(args.slice(verb + 1))
   if (/^(signurl|presign|put|pipe|upload|share)/.test(args[verb] ?? ''))
     return shell.note('egress', `\`${name}\` sends data out`)
-  if (name === 'rclone') copies(operands, shell, name, (word) => bucket.test(word) || /^:?[^/:]+:/.test(word))
+  if (name === 'rclone') {
+    // The value of an option may stand last.
+    const isRemote = (word: string): boolean => bucket.test(word) || /^:?[^/:]+:/.test(word)
+    if (operands.slice(1).some(isRemote)) return shell.note('egress', '`rclone` copies to a bucket')
+    copies(operands, shell, name, isRemote)
+  }
   // The first folder of a path can be a store: `store/bucket/file`.
   else if (name === 'mc' || name === 'mcli')
     copies(operands, shell, name, (word) => !/^[./~]/.test(word) && word.includes('/'))

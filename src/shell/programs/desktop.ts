@@ -1,5 +1,5 @@
-import { isDynamic } from '../marks.ts'
-import { classifyPowerShell } from '../powershell.ts'
+import { isDynamic, isUnknown, output } from '../marks.ts'
+import { scanPowerShell } from '../powershell/scan.ts'
 import { named, type Program, when } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { bySubcommand } from './paths.ts'
@@ -24,15 +24,16 @@ const withHost =
     const hosts = read.options.flatMap(([option, value]) => (names.includes(option) ? [value ?? ''] : []))
     const host = (text: string): string =>
       text.replace(/^\w+:\/\/([^/@]*@)?/, '').replace(/(?<=^[^:]*):\d+(\/.*)?$|\/\d*$/, '')
-    if (hosts.some((text) => !local.test(host(text))))
-      shell.note('egress', `\`${name}\` sends to another machine`)
+    for (const text of hosts)
+      if ((isUnknown(text) && !text.includes(output)) || text.startsWith('-'))
+        shell.note('script', `which machine \`${name}\` works on is only known when it runs`)
+      else if (!local.test(host(text))) shell.note('egress', `\`${name}\` sends to another machine`)
   }
 
 const windows: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` runs code`)
-  const { kind, because } = classifyPowerShell(args.join(' '))
-  if (kind === 'egress') shell.note('egress', because)
+  scanPowerShell(args.join(' '), shell)
 }
 
 /** A host in a PostgreSQL connection string that is this machine: a name, an address or the folder of a socket. */

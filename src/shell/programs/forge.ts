@@ -86,10 +86,16 @@ export const forgeApi: Program = (args, shell, call, name) => {
   bySubcommand(args, shell, call, name)
 }
 
+/** They deploy nothing. Any other word is a folder, which is deployed. */
+const ownOfVercel =
+  /^(alias|bisect|blob|build|certs|dev|dns|domains|env|git|help|init|inspect|install|integration|link|list|login|logout|logs|ls|open|project|projects|pull|remove|rm|rollback|secrets?|switch|target|teams|telemetry|unlink|whoami)$/
+
 export const vercel: Program = (args, shell) => {
-  if (
-    args.every((arg) => arg.startsWith('-') && arg !== '--version' && arg !== '--help') ||
-    /^(deploy|\.)$/.test(args[0] ?? '')
-  )
-    shell.note('egress', '`vercel` deploys')
+  if (args.some((arg) => /^--(version|help)$/.test(arg))) return
+  const valued =
+    /^(--(token|scope|local-config|global-config|cwd|name|env|build-env|meta|target)|-[tSAQebm])$/
+  const verb = args.find((arg, at) => !arg.startsWith('-') && !valued.test(args[at - 1] ?? ''))
+  if (verb === undefined || !ownOfVercel.test(verb)) return shell.note('egress', '`vercel` deploys')
+  if (/^(env|secrets?)$/.test(verb) && args.some((arg) => /^(add|update)$/.test(arg)))
+    shell.note('egress', '`vercel` keeps a secret')
 }

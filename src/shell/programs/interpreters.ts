@@ -1,4 +1,5 @@
 import { isPlain } from '../marks.ts'
+import { readOptions } from './options.ts'
 import { runner } from './packages.ts'
 import { sendsByPath } from './paths.ts'
 import { isToolFile, managesTests } from './project-tools.ts'
@@ -83,12 +84,53 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
   if (name === 'python' || name === 'pypy') return python(args, shell, call)
   if (name === 'node' || name === 'nodejs')
     return first === '--test' || ((first === '--check' || first === '-c') && isPlain(second)) || node(args)
+  if (name === 'pm2' || name === 'forever')
+    return /^(list|ls|l|status|logs|describe|desc|show|info|jlist|prettylist|stop|delete|del|flush|save|ping|pid)$/.test(
+      first,
+    )
+  if (sqlClients.test(name)) return onlyReadsSql(name, args, call)
   if (name === 'deno') return deno(args)
   if (name === 'bun') return bun(args)
   if (name === 'php')
     return first === '-l' || isToolFile(first) || (/^(\.\/)?artisan$/.test(first) && second === 'test')
   if (name === 'rails') return /^test(:\w+)?$/.test(first)
   return false
+}
+
+const sqlClients = /^(psql|mysql|mariadb|sqlite3?|duckdb)$/
+const sqlOptions = {
+  anywhere: true,
+  options:
+    '-AtqxXbenswNBEHh:U:u:d:D:p:P:F:R:c:e:S: host= username= user= dbname= database= port= command= execute= csv json quiet table batch readonly header column line no-psqlrc tuples-only',
+}
+const readsSql =
+  /^\s*((select|explain|show|describe|desc|with|values)\b|\.(tables|schema|indexes|databases|headers|mode)\b|pragma\s+[\w.]+(\(\w+\))?\s*$)/i
+/** Words and functions by which a database reads or writes a file, runs a program or asks another machine. */
+const leavesDatabase =
+  /[\\`|!]|\b(program|copy|into|attach|load|install|dblink\w*|https?|s3|\w*(load|read|write|file|import|export|extension|exec|shell|edit|query_to|scan)\w*)\b(?!_at\b)|\bfrom\s+'/i
+
+/** Whether a database of this machine is only asked by statements that stand in the command. */
+function onlyReadsSql(name: string, args: readonly string[], call: Call): boolean {
+  const read = readOptions(args, sqlOptions)
+  const hosts = read.options.flatMap(([name, value]) => (/^(h|host)$/.test(name) ? [value ?? ''] : []))
+  const told = read.options.flatMap(([name, value]) =>
+    /^(c|e|command|execute)$/.test(name) ? [value ?? ''] : [],
+  )
+  // Without a host, a variable such as `PGHOST` decides.
+  const statements = [...told, ...read.rest.slice(1)]
+    .flatMap((text) => text.split(';'))
+    .filter((text) => text.trim() !== '')
+  return (
+    !read.unsure &&
+    !call.fed &&
+    call.input === undefined &&
+    args.every(isPlain) &&
+    !read.rest.some((word) => word.includes('://')) &&
+    (/^(sqlite3?|duckdb)$/.test(name) || hosts.length > 0) &&
+    hosts.every((host) => /^(localhost|127\.0\.0\.1|\/.*)$/.test(host)) &&
+    statements.length > 0 &&
+    statements.every((text) => readsSql.test(text) && !leavesDatabase.test(text))
+  )
 }
 
 /** Values of `-W` that import no module. Python imports the module of a category with a dot. */

@@ -28,6 +28,7 @@ import {
   readAddresses,
   readBehindDashes,
   readCommandValues,
+  readData,
   readGiven,
   readLaunched,
   readSenders,
@@ -69,6 +70,15 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('parallel sem', parallel),
   ...named('su runuser', su),
   ...named('git', git),
+  ...named('yadm', (args, shell, call) => shell.run(['git', ...args], call)),
+  ...named('pass chezmoi', (args, shell, call) => (args[0] === 'git' ? shell.run(args, call) : undefined)),
+  ...named('ko', (args, shell, _, name) => {
+    if (
+      /^(build|publish|apply|create|resolve|run)$/.test(args[0] ?? '') &&
+      !args.some((arg) => /^(-L|--local|--push=false)$/.test(arg))
+    )
+      shell.note('egress', `\`${name}\` pushes an image`)
+  }),
   ...named('gh', gh),
   ...named('glab hub', forgeApi),
   ...named('vercel', vercel),
@@ -123,23 +133,24 @@ const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 const installed =
   /^(\/usr\/local(\/go)?|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
-  const [head = '', ...args] = words
+  const [head = '', ...given] = words
   if (!isPlain(head)) return hiddenName(head, shell)
   // oxlint-disable-next-line no-control-regex
   const visible = head.replaceAll(/[^\u0021-\u007e]/g, '')
   if (visible !== head && !head.includes(' ')) {
     shell.note('script', 'the name of a program has characters that cannot be seen')
-    if (visible !== '') runProgram([visible, ...args], shell, call)
+    if (visible !== '') runProgram([visible, ...given], shell, call)
     return
   }
   // In zsh, `=name` means the path of the program `name`.
   if (/^=./.test(head)) {
     shell.note('script', 'the name of a program is written as only some shells read it')
-    return runProgram([head.slice(1), ...args], shell, call)
+    return runProgram([head.slice(1), ...given], shell, call)
   }
   const slash = head.lastIndexOf('/') + 1
   const [folder, file] = [head.slice(0, slash), head.slice(slash)]
   const name = known(file)
+  const args = withoutChannel(name, given)
   const build = /^(gradlew|mvnw)$/.test(file)
   if (folder !== '' && !installed.test(folder)) shell.script(head)
   if (folder !== '' && !installed.test(folder) && !build) {
@@ -149,7 +160,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (name !== undefined) programs.get(name)?.(args, shell, call, name)
   // `git-push` is `git push`.
   else if (file.startsWith('git-')) programs.get('git')?.([file.slice(4), ...args], shell, call, 'git')
-  if (args.length === 0) return
+  if (args.length === 0 && !call.fed) return
   const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
   readCommandOptions(plain, args, shell)
   readGiven(plain, args, shell)
@@ -159,7 +170,23 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   readBehindDashes(args, shell, call)
   readCommandValues(args, shell)
   // The last part of an address can look like a sender, as in `hg clone https://example.com/curl folder`.
+  if (name === undefined || programs.get(name) === bySubcommand) readData(plain, args, shell, call)
   readSenders(plain, name === undefined ? args : args.filter((arg) => !arg.includes('://')), shell)
+}
+
+/** A word before the subcommand that chooses a version of the program: `cargo +nightly publish`, `gcloud beta run`. */
+const channels: Readonly<Record<string, RegExp>> = {
+  cargo: /^\+/,
+  gcloud: /^(alpha|beta|preview)$/,
+  sbt: /^[+~]+/,
+}
+
+function withoutChannel(name: string | undefined, args: readonly string[]): readonly string[] {
+  const channel = name !== undefined && Object.hasOwn(channels, name) ? channels[name] : undefined
+  if (channel === undefined) return args
+  if (name === 'sbt') return args.map((arg) => arg.replace(channel, ''))
+  const at = args.findIndex((arg, index) => index < 6 && channel.test(arg))
+  return at < 0 ? args : args.toSpliced(at, 1)
 }
 
 /** The name in the tables: `Python3.11.exe` becomes `python`, and `gsed`, as other systems name GNU's, `sed`. */

@@ -31,7 +31,7 @@ const chains: Readonly<Record<string, Chain>> = {
     valued: /^-C$/,
     option: /^--?(exec|toolexec|vettool|overlay)(=|$)|-extld\b/,
   },
-  dotnet: { runs: /^(run|watch|exec|script|fsi|tool-run|.*\.dll)$/ },
+  dotnet: { runs: /^(run|watch|exec|script|fsi|tool-run|ef|.*\.dll)$/ },
   swift: { runs: /^(run|repl|.*\.swift)$/ },
   zig: { runs: /^run$/ },
   nim: { runs: /^(r|e|secret)$/, option: /^(-r|--run)$/ },
@@ -91,6 +91,14 @@ const chains: Readonly<Record<string, Chain>> = {
   puppet: { runs: /^(apply|agent)$/ },
   knife: { runs: /^(exec|ssh)$/ },
   k6: { runs: /^run$/ },
+  hadoop: { runs: /^jar$/ },
+  flink: { runs: /^run(-application)?$/ },
+  storm: { runs: /^jar$/ },
+  ray: { runs: /^(job|exec|submit|up|attach)$/ },
+  nextflow: { runs: /^run$/ },
+  mlflow: { runs: /^run$/ },
+  kedro: { runs: /^run$/ },
+  dbt: { runs: /^(run|build|seed|snapshot|run-operation)$/ },
   service: { runs: /[/]/ },
   'run-parts': { runs: /^[^-]/ },
   'start-stop-daemon': { runs: /^[^-]/ },
@@ -103,18 +111,17 @@ export const chain: Program = (args, shell, call, name) => {
   sendsByPath(shell, name, args)
   const { runs, quiet, valued, tasks, option } = chains[name] ?? { runs: /$^/ }
   if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return
-  const words = name === 'cargo' ? args.filter((arg) => !arg.startsWith('+')) : args
-  const joined = words.map((arg, at) => (arg === '--config' ? `--config=${words[at + 1] ?? ''}` : arg))
+  const joined = args.map((arg, at) => (arg === '--config' ? `--config=${args[at + 1] ?? ''}` : arg))
   if (option !== undefined && joined.some((arg) => option.test(arg)))
     shell.note('script', `\`${name}\` is told which program to run`)
-  const from = starts(words, valued)
+  const from = starts(args, valued)
   for (const at of from)
-    if (runs.test(words[at] ?? '')) {
-      const rest = words.slice(name === 'service' ? at : at + 1)
+    if (runs.test(args[at] ?? '')) {
+      const rest = args.slice(name === 'service' ? at : at + 1)
       const quietTask = tasks === true && isTestOrBuild(rest[0] ?? '')
       if (startsSender(rest, shell, call, name) || !quietTask) shell.note('script', `\`${name}\` runs code`)
     }
-  const first = words[from[0] ?? words.length]
+  const first = args[from[0] ?? args.length]
   if (quiet !== undefined && first !== undefined && !quiet.test(first))
     shell.note('script', `\`${name}\` runs a program of another name`)
 }

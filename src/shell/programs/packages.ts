@@ -120,7 +120,13 @@ export const tasks: Program = (args, shell, _, name) => {
     (arg, at) => !arg.startsWith('-') && !arg.includes('=') && !taskOptions.test(args[at - 1] ?? ''),
   )
   if (args.some((arg) => /^(-I|--init-script)/.test(arg))) shell.note('script', `\`${name}\` runs a script`)
-  if (names.some((task) => /publish|upload|deploy/i.test(task)))
+  if (
+    names.some((task) =>
+      /publish|upload|deploy|^jib$|(jib|fabric8|spring-boot):(build|push)(-image)?$|docker(file)?:?push/i.test(
+        task,
+      ),
+    )
+  )
     return shell.note('egress', `\`${name}\` publishes`)
   if (names.length === 0) {
     if (!args.some((arg) => /^(-T|-l|-t|--list|--tasks|--help|--version|-version|-v|--summary)$/.test(arg)))

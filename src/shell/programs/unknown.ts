@@ -74,15 +74,31 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
   }
 }
 
+/** Their words are names, texts or files, and they send nothing. */
+const isLenient = (name: string, shell: Shell): boolean =>
+  namesPrograms.has(name) ||
+  /(lint|fmt|format|spell|check|grep|diff|zip)$/.test(name) ||
+  testTools.has(name) ||
+  shell.isFunction(name)
+
+const bucketAddress = /^(--?[\w-]+=)?(s3|s3a|s3n|gs|abfss?|wasbs?|oss|cos|r2|hf):\/\//i
+
+/** A program that nobody knows may send what it is given: the content of a file, or what another command prints. */
+export function readData(name: string, args: readonly string[], shell: Shell, call: Call): void {
+  if (isLenient(name, shell) || !/^\w[\w@.+-]*$/.test(name)) return
+  const words = args.filter((arg) => !arg.startsWith('-'))
+  if (args.some((arg) => bucketAddress.test(arg)))
+    shell.note(
+      words.slice(2).some((word) => bucketAddress.test(word)) ? 'egress' : 'script',
+      'a program that is not known works with a bucket',
+    )
+  if (call.fed || args.some((arg) => arg.includes(output)))
+    shell.note('script', 'a program that is not known is given data')
+}
+
 /** Searches for a command that sends data out: `program ... curl address`. */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
-  if (
-    namesPrograms.has(name) ||
-    /(lint|fmt|format|spell|check|grep|diff|zip)$/.test(name) ||
-    testTools.has(name) ||
-    shell.isFunction(name)
-  )
-    return
+  if (isLenient(name, shell)) return
   const at = args.findIndex((arg) => senders.has(/[^/]*$/.exec(arg)?.[0] ?? ''))
   if (at < 0 || at + 1 >= args.length || args.slice(0, at).some((arg) => namingVerbs.test(arg))) return
   shell.note('egress', given)

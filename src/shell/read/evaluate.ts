@@ -1,10 +1,10 @@
 import type { Word } from 'unbash'
 import { longestWord } from '../limits.ts'
-import { output, unknown, withoutUnknowns } from '../marks.ts'
+import { isDynamic, output, unknown, withoutUnknowns } from '../marks.ts'
 import type { Shell } from '../types.ts'
 import { unread } from './collect.ts'
 import { onlyPrinted, onlyVariable, runsWhenEvaluated } from './guards.ts'
-import { filesOf, inputOf } from './input.ts'
+import { filesOf, inputOf, isFed } from './input.ts'
 import { type Body, type FunctionBody, type Site, spend, type State } from './state.ts'
 import { assignedValues, expandWords, textsOf } from './words.ts'
 
@@ -46,7 +46,9 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   if (command.name === undefined) return
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
-  const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
+  const input = inputOf(command, source, state)
+  const fed = input === undefined ? isFed(command, source) : isDynamic(input)
+  const call = { input, files: filesOf(command, state), fed }
   // The parser returns `x=...` of `alias` as an assignment. `collect` has already read that of `export`.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(

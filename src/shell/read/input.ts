@@ -8,6 +8,19 @@ export function inputOf(command: Command, source: Source | undefined, state: Sta
   return redirected(command.redirects, state) ?? from(source, state)
 }
 
+/** Whether standard input is a file, or what another command prints. */
+export function isFed(command: Command, source: Source | undefined): boolean {
+  for (let at = source; at !== undefined; at = at.outer)
+    if (at.before !== undefined || reads(at.redirects)) return true
+  return reads(command.redirects)
+}
+
+const reads = (redirects: readonly Redirection[]): boolean =>
+  redirects.some((redirect) => /^<>?$/.test(redirect.operator) && redirectTarget(redirect) !== '/dev/null')
+
+const redirectTarget = (redirect: Redirection): string | undefined =>
+  redirect.type === 'Redirect' ? redirect.target?.text : undefined
+
 function from(source: Source | undefined, state: State): string | undefined {
   if (source === undefined) return undefined
   const text = redirected(source.redirects, state)

@@ -20,6 +20,7 @@ export const interpreters: ReadonlyMap<string, readonly string[]> = new Map([
     kotlin jshell clojure clj bb elixir iex erl escript ghci runghc runhaskell ocaml ocamlrun utop racket guile sbcl clisp ecl
     chicken-csi csi gosh ts-node tsx esno vite-node zx nodemon osascript qjs d8 jsc
     psql mysql mariadb sqlite3 sqlite mongosh mongo cqlsh clickhouse-client isql sqlcmd sqlplus usql duckdb pgcli mycli litecli
+    spark-submit spark-shell pyspark sparkr spark-sql sbatch srun salloc qsub bsub condor_submit
     gdb lldb m4 wasmtime wasmer wine mono ansible ansible-playbook ansible-console
     rails streamlit uvicorn gunicorn flask celery hypercorn pm2 forever supervisord
     wolframscript maxima sage tmuxinator gnuplot jrunscript salt salt-call knife-exec osqueryi

@@ -11,6 +11,7 @@ import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
 import { timePasses } from '../notifications/people.ts'
 import { createWebhook } from '../../../src/governance/webhooks/webhooks.ts'
 import { changeMailPreferences } from '../../../src/governance/people/mail-preferences.ts'
+import { endLeases } from './leases.ts'
 
 /* Processes that send are killed again and again, at random moments. Nothing is lost, and nothing arrives twice. */
 
@@ -63,8 +64,7 @@ async function begin(): Promise<Sending> {
 async function kill({ child, id }: Sending): Promise<void> {
   child.kill('SIGKILL')
   await once(child, 'exit')
-  const ends = `update lanes set leased_until = now() where turn like $1`
-  await home.engine.context.pool.query(ends, [`${id}/%`])
+  await endLeases(home.engine.context.pool, id)
 }
 
 /** Also what was planned for a later time that has come. */

@@ -12,6 +12,7 @@ import { getTool } from '../../../src/tools/index.ts'
 import type { ToolDeclaration } from '../../../src/tools/kit/tool.ts'
 import { until } from '../../stack/until.ts'
 import { byDepth } from '../../support/depth.ts'
+import { endLeases } from '../lanes/leases.ts'
 import { opOf, outcomeOf } from '../runs/engine-fixture.ts'
 import { everyHour, startTriggerHome, type TriggerHome } from './fixture.ts'
 
@@ -57,7 +58,7 @@ async function begin(): Promise<Firing> {
 async function kill({ child, id }: Firing): Promise<void> {
   child.kill('SIGKILL')
   await once(child, 'exit')
-  await home.context.pool.query('update lanes set leased_until = now() where turn like $1', [`${id}/%`])
+  await endLeases(home.context.pool, id)
 }
 
 /** Copies of one trigger in place of all others. */
