@@ -9,7 +9,7 @@ import { readVariable } from './programs/environment.ts'
 import { readPowerShell } from './powershell/classify.ts'
 import { scanPowerShell } from './powershell/scan.ts'
 import { scanForSenders } from './scan.ts'
-import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
+import { mostNames, noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
 
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
 const nothingFound = 'nothing in it sends data out or runs a script'
@@ -51,6 +51,8 @@ function readAs(
 ): ShellReading {
   let found = harmless
   const scripts = new Set<string>()
+  const programs = new Set<string>()
+  const writes = new Set<string>()
   const note: Shell['note'] = (kind, because) => {
     if (weight[kind] > weight[found.kind]) found = { kind, because: [because] }
     else if (kind === found.kind && found.because.length < 4 && !found.because.includes(because))
@@ -82,6 +84,8 @@ function readAs(
       if (scripts.size < 16 && !/^-|^\/(dev|proc)\//.test(file)) scripts.add(asCode(file))
     },
     run: (words, call = noInput) => run(words, call, state),
+    starts: (program) => void (programs.size < mostNames && programs.add(program)),
+    writes: (path) => void (writes.size < mostNames && writes.add(path)),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
     isFunction: (name) => state.functions.has(name),
@@ -99,7 +103,13 @@ function readAs(
     note('script', 'the command is too tangled to read')
     scan(text, state)
   }
-  return { kind: found.kind, because: found.because.join(', and ') || nothingFound, scripts: [...scripts] }
+  return {
+    kind: found.kind,
+    because: found.because.join(', and ') || nothingFound,
+    scripts: [...scripts],
+    programs: [...programs],
+    writes: [...writes],
+  }
 }
 
 /** Defines a variable that `collect` has not found: in `x=read; $x name`, no text shows that `read` sets `name`. */

@@ -7,7 +7,13 @@ export interface ShellReading {
   readonly because: string
   /** Files run as scripts, as the command names them (`./deploy.sh`). At most `mostScripts`. */
   readonly scripts: readonly string[]
+  /** Names of programs that it starts. At most `mostNames`, as `writes`. */
+  readonly programs: readonly string[]
+  /** Paths that it writes by redirections or by programs such as `cp`, and files that a patch in it names. */
+  readonly writes: readonly string[]
 }
+
+export const mostNames = 200
 
 /** As far as the text of the command shows them: standard input, and the outputs of `<(...)`. */
 export interface Call {
@@ -22,6 +28,8 @@ export interface Shell {
   note(kind: 'script' | 'egress', because: string): void
   /** A file whose content the command runs. Does nothing without a name. */
   script(file: string | undefined): void
+  starts(program: string): void
+  writes(path: string): void
   /** Reads words as a command. */
   run(words: readonly string[], call?: Call): void
   /** Reads a text as shell code. `words` are the values of `$0`, `$1` and so on, if they are known. */

@@ -249,6 +249,11 @@ export const agentSession = named('AgentSession', {
     .describe(
       `Tools that the session asked for, that belong to MCP servers or to no known client, and that \`external_tools\` gives no side effect today: at most ${mostUnknownTools}, the first ones.`,
     ),
+  written_files: z
+    .array(z.string())
+    .describe(
+      'Names of files that the session has written and that a later command would run, such as `Makefile`: the command then counts as a script. `*` stands for any such file.',
+    ),
   decisions: z.strictObject({ allow: z.int(), deny: z.int(), require_approval: z.int() }),
   unapproved_calls: z.int(),
   started_at: time,

@@ -18,7 +18,7 @@ import {
   type AgentDecision,
 } from './call.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
-import { addLabels, noteTool, openSession, resume, wouldExceedLabels } from './sessions.ts'
+import { addLabels, noteTool, noteWritten, openSession, resume, wouldExceedLabels } from './sessions.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
 /** The asking key or sign-in session has ended, or has lost its scope. */
@@ -63,7 +63,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
   }
   const hasNoRoomFor = (labels: readonly Label[]): boolean =>
     [session, asking].some((each) => wouldExceedLabels(each.labels, labels))
-  if (refusal === null && answered !== null && mayRepeat(tx, answered, op)) {
+  if (refusal === null && answered !== null && mayRepeat(tx, answered, op, session.written)) {
     if (answered.verdict !== 'allow') return answerAgain(session, answered)
     // The call was allowed before, but annotations that the adapter has sent since then may add labels.
     const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
@@ -77,7 +77,10 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
   // If the hook and the gateway ask in two sessions, `asking` is the gateway's. The call goes through both.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
-  const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
+  const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings, [
+    ...session.written,
+    ...asking.written,
+  ])
   const locked: LockedCall = {
     tx,
     ledger,
@@ -97,7 +100,10 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
   const judged = explained(useHeldCall(locked, decided), words)
   const answer = recordDecision(locked, judged)
   // The session gets the labels now, because other calls at the same time must not be decided without them.
-  if (judged.verdict === 'allow') carry(brings)
+  if (judged.verdict === 'allow') {
+    carry(brings)
+    noteWritten(tx, session, op.call.writes)
+  }
   return answer
 }
 

@@ -1,3 +1,4 @@
+import { entriesOf, pathsWritten, runsWritten } from './written.ts'
 import { classifyCommand, classifyPowerShell } from '../../shell/classify.ts'
 import { folderFiles, scriptFile } from '../../shell/tables/interpreters.ts'
 import type { ShellReading } from '../../shell/types.ts'
@@ -24,6 +25,10 @@ export interface ReadCall {
   readonly outputLabels: readonly Label[]
   /** Such a call may do anything. It counts as egress with any label other than `untrusted`. */
   readonly isScript: boolean
+  /** Programs that a shell's command starts. */
+  readonly programs: readonly string[]
+  /** Entries of `written.ts` for the files that the call writes. */
+  readonly writes: readonly string[]
   /** Why the call has its side effect. Null if the tool runs no code. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
@@ -66,6 +71,8 @@ export function readCall(
     sideEffect: reading?.kind === 'egress' ? 'egress' : sideEffect,
     outputLabels,
     isScript: reading?.kind === 'script',
+    programs: reading?.programs ?? [],
+    writes: entriesOf(reading?.writes ?? (sideEffect === 'write' ? pathsWritten(input) : [])),
     because: reading?.because ?? null,
     annotations,
     covered,
@@ -139,22 +146,28 @@ function protocolTool(name: string): AgentTool {
 }
 
 function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject): ShellReading {
-  if (code === 'script')
-    return { kind: 'script', because: 'it runs a program whose code is unknown', scripts: [] }
+  if (code === 'script') return { ...unread, because: 'it runs a program whose code is unknown' }
   // With the field `ws`, the tool opens a socket and runs no command.
-  if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection', scripts: [] }
+  if (input['ws'] !== undefined) return { ...unread, kind: 'egress', because: 'it opens a connection' }
   // With both `command` and `cmd`, it is unknown which one the client runs. So the stricter result counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   const strictest = readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
-  return { ...strictest, scripts: [...new Set(readings.flatMap(({ scripts }) => scripts))] }
+  return {
+    ...strictest,
+    scripts: [...new Set(readings.flatMap(({ scripts }) => scripts))],
+    programs: [...new Set(readings.flatMap(({ programs }) => programs))],
+    writes: [...new Set(readings.flatMap(({ writes }) => writes))],
+  }
 }
+
+const unread: ShellReading = { kind: 'script', because: '', scripts: [], programs: [], writes: [] }
 
 const strictness = { write: 0, script: 1, egress: 2 } as const
 
 function readCommand(code: 'bash' | 'powershell', given: Json | undefined): ShellReading {
   const command = textOf(given)
-  if (command === null) return { kind: 'script', because: 'its command cannot be read', scripts: [] }
+  if (command === null) return { ...unread, because: 'its command cannot be read' }
   return code === 'powershell' ? { ...classifyPowerShell(command), scripts: [] } : classifyCommand(command)
 }
 
@@ -178,18 +191,30 @@ export function classifyIn(
   call: ReadCall,
   labels: readonly Label[],
   settings: Pick<GovernanceSettings, 'external_tools'>,
+  written: readonly string[] = [],
 ): Classified {
   const said = toldOf(settings.external_tools, call.tool)
   const held = labels.filter((label) => label !== 'untrusted')
-  const sendsData = call.isScript && held.length > 0
+  const runs = call.sideEffect === 'write' ? runsWritten(call.programs, written) : null
+  const sendsData = (call.isScript || runs !== null) && held.length > 0
   const sideEffect = said.side_effect ?? (sendsData ? 'egress' : call.sideEffect)
   const classified = withAnnotations(
     { sideEffect, outputLabels: said.output_labels ?? call.outputLabels },
     call.annotations,
   )
   const isOwn = said.side_effect === undefined && sideEffect === 'egress' && call.because !== null
-  return { ...classified, words: isOwn ? wordsOf(call.because, sendsData ? held : []) : '' }
+  return {
+    ...classified,
+    words: isOwn
+      ? wordsOf(call.isScript || runs === null ? call.because : sentenceOf(runs), sendsData ? held : [])
+      : '',
+  }
 }
+
+const sentenceOf = ({ program, file }: Exclude<ReturnType<typeof runsWritten>, null>): string =>
+  file === ''
+    ? `\`${program}\` may run a file that this session has written`
+    : `\`${program}\` may run \`${file}\`, which this session has written`
 
 function wordsOf(because: string, held: readonly Label[]): string {
   const carried = held.length === 0 ? '' : `, and the session holds data labelled ${held.join(', ')}`

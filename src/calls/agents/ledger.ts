@@ -32,6 +32,7 @@ export interface SessionRecord extends Pick<
   labels: string[]
   label_sources: LabelSource[]
   unknown_tools: string[]
+  written: readonly string[]
   label_bytes: number
   decision_seq: number
   allowed: number

@@ -27,10 +27,15 @@ export function hashOfCall(tool: string, canonicalParams: string): string {
  * - An allowed call is decided again if its side effect is now another one, or if its adapter reports that the tool's
  *   definition has changed.
  */
-export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AskedCall): boolean {
+export function mayRepeat(
+  tx: ChainTx,
+  prior: PriorDecision,
+  { call }: AskedCall,
+  written: readonly string[],
+): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
   if (prior.verdict === 'deny') return true
-  const { sideEffect } = classifyIn(call, prior.labels, tx.policy.settings)
+  const { sideEffect } = classifyIn(call, prior.labels, tx.policy.settings, written)
   return call.annotations.definitionChanged !== true && sideEffect === prior.side_effect
 }
 

@@ -4,6 +4,7 @@ import type { Label } from '../../policy/types.ts'
 import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
+import { withWritten } from './written.ts'
 
 /** The session id is the client's. */
 interface SessionKey {
@@ -36,6 +37,7 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey, m
       labels: [],
       label_sources: [],
       unknown_tools: [],
+      written: [],
       label_bytes: 0,
       decision_seq: 0,
       allowed: 0,
@@ -95,12 +97,23 @@ export function noteTool(tx: Pick<ChainTx, 'stores'>, session: SessionRecord, to
   recount(tx, session)
 }
 
+/** `entries` come from `entriesOf`. */
+export function noteWritten(
+  tx: Pick<ChainTx, 'stores'>,
+  session: SessionRecord,
+  entries: readonly string[],
+): void {
+  if (entries.every((entry) => session.written.includes(entry))) return
+  session.written = withWritten(session.written, entries)
+  recount(tx, session)
+}
+
 /** Each name has at most 200 characters. */
 export const mostUnknownTools = 100
 
 function recount(tx: Pick<ChainTx, 'stores'>, session: SessionRecord): void {
-  const { labels, label_sources: sources, unknown_tools: tools } = session
-  const bytes = Buffer.byteLength(JSON.stringify([labels, sources, ...tools]))
+  const { labels, label_sources: sources, unknown_tools: tools, written } = session
+  const bytes = Buffer.byteLength(JSON.stringify([labels, sources, ...tools, ...written]))
   tx.stores(bytes - session.label_bytes)
   session.label_bytes = bytes
 }

@@ -132,6 +132,7 @@ function Session({ session, record, receipt, unapproved, sentences, visit, refus
         </div>
         <div class="column">
           <Counts session={session} />
+          <Written session={session} />
           <Unclassed session={session} isOwner={hasRole(role, 'owner')} />
           <Labelled session={session} />
           <About session={session} now={now} />
@@ -268,6 +269,33 @@ function Counts({ session }: Pick<SessionProps, 'session'>) {
           ))}
         </ul>
       </section>
+    </Live>
+  )
+}
+
+/** A command that may run one of them counts as a script. */
+function Written({ session: { written_files: files } }: Pick<SessionProps, 'session'>) {
+  return (
+    <Live name="session-written" version={JSON.stringify(files)}>
+      {files.length === 0 ? null : (
+        <section class="card" aria-labelledby="written">
+          <h2 id="written">Files that commands would run</h2>
+          <p>The agent wrote them in this session. A command that may run one counts as a script.</p>
+          <ul class="stack">
+            {files.map((file) => (
+              <li>
+                {file === '*' ? (
+                  'any file'
+                ) : (
+                  <code>
+                    <Words text={file} most={100} />
+                  </code>
+                )}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
     </Live>
   )
 }

@@ -20,7 +20,9 @@ export interface AgentSessionsTable {
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
   unknown_tools: Generated<string[]>
-  /** Bytes of `labels`, `label_sources` and `unknown_tools`. They count towards the limit `storage_mb`. */
+  /** Files of the session that a later command may run (src/calls/agents/written.ts). */
+  written: Generated<string[]>
+  /** Bytes of `labels`, `label_sources`, `unknown_tools` and `written`. They count towards the limit `storage_mb`. */
   label_bytes: Generated<number>
   decision_seq: Generated<number>
   allowed: Generated<number>

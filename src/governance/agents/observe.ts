@@ -14,7 +14,7 @@ import { callerIn, organizationOf, type Asker } from '../../calls/agents/ask.ts'
 import { classifyIn, readCall } from '../../calls/agents/classify.ts'
 import { loadAgentLedger } from '../../calls/agents/ledger.ts'
 import { callHash } from '../../calls/agents/same-call.ts'
-import { addLabels, noteTool, openSession } from '../../calls/agents/sessions.ts'
+import { addLabels, noteTool, noteWritten, openSession } from '../../calls/agents/sessions.ts'
 
 /** As the agent's client reports it. The call's output never leaves the caller's machine. */
 export interface Finished {
@@ -116,12 +116,13 @@ async function raise(
     // Over the storage limit, no session is opened. An existing session still counts the call.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
-    const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)
+    const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings, session.written)
     const { tool_name: tool, tool_input: given } = finished
     const params = read.params ?? given
     const call = { source: 'agents', tool, sideEffect, params, labels: session.labels } as const
     addLabels(tx, session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
     noteTool(tx, session, tool)
+    noteWritten(tx, session, read.writes)
     ledger.write(tx)
     await sql`update agent_sessions set unapproved = unapproved + 1 where id = ${session.id}`.execute(tx.trx)
     if (over === null)

@@ -25,6 +25,8 @@ export interface AgentSessionView {
   readonly label_sources: readonly LabelSource[]
   /** Nobody has classed them (`isUnclassed`). At most `mostUnknownTools`. */
   readonly unclassed_tools: readonly string[]
+  /** Files of the session that make a later command a script. `*` stands for any. */
+  readonly written_files: readonly string[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
   /** No decision had allowed them. Each one raised an alert, except over the storage limit. */
   readonly unapproved_calls: number
@@ -130,6 +132,7 @@ function sessionView(row: Row, told: ReadonlyMap<string, ExternalTools>): AgentS
     labels: row.labels,
     label_sources: row.label_sources,
     unclassed_tools: row.unknown_tools.filter((tool) => isUnclassed(setting, tool, 'agents')),
+    written_files: row.written.map((entry) => entry.slice(entry.indexOf(':') + 1) || '*'),
     decisions: { allow: row.allowed, deny: row.denied, require_approval: row.held },
     unapproved_calls: row.unapproved,
     started_at: row.started_at.toISOString(),

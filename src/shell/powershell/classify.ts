@@ -45,6 +45,7 @@ class Session implements Sink {
   readonly #values = new Map<string, string | null>()
   readonly #aliases = new Map(aliases)
   readonly #defined = new Set<string>()
+  readonly #texts: string[] = []
 
   constructor(shell: Shell, notWhole: () => void) {
     this.#shell = shell
@@ -72,7 +73,9 @@ class Session implements Sink {
     this.#values.set(name, isPlain(value) && !this.#values.has(name) ? value : null)
   }
 
-  text(text: string): void {
+  text(text: string, writes = false): void {
+    if (writes) this.#shell.writes(text)
+    if (this.#texts.length < 100) this.#texts.push(text)
     if (remotePath.test(text)) this.#shell.note('egress', elsewhere)
   }
 
@@ -83,6 +86,9 @@ class Session implements Sink {
     )
     if (sender !== undefined) this.#shell.note('egress', `\`${sender}\` sends data out`)
     else if (!isQuietType(name)) this.#shell.note('script', 'it uses a type whose code is not known')
+    // Its texts stand before it in the list: `[IO.File]::WriteAllText('Makefile', $text)`.
+    if (/^(write|append|copy|move|replace|create)/i.test(member ?? ''))
+      for (const text of this.#texts) this.#shell.writes(text)
     if (member !== undefined) this.member(member, isQuietType(name))
   }
 
@@ -116,6 +122,8 @@ class Session implements Sink {
     if (args.some((arg) => /^(alias|function):/i.test(arg)))
       this.#shell.note('script', 'it changes what a name runs')
     if (runners.has(name)) return this.#shell.note('script', `\`${name}\` runs code`)
+    if (/^(set|add|out|copy|move|new|rename|tee|export)$/.test(verb))
+      for (const arg of args) this.#shell.writes(arg)
     if (isQuiet(verb, noun)) return
     const given = piped || args.some((arg) => arg.includes(output))
     if (!readingVerb.test(verb) || given)

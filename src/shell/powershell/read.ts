@@ -9,8 +9,8 @@ export interface Sink {
   /** `value.Name` or `value.Name(...)`. */
   member(name: string): void
   assign(name: string, value: string): void
-  /** A constant text, the target of a redirection too. */
-  text(text: string): void
+  /** A constant text. `writes`: it is the target of a redirection. */
+  text(text: string, writes?: boolean): void
   defines(name: string): void
   /** The value of a variable as far as the command sets it; undefined if it is not known. */
   valueOf(name: string): string | undefined
@@ -203,7 +203,7 @@ export class Reader {
 
   #redirection(): void {
     this.#take(blank)
-    this.#sink.text(this.#word())
+    this.#sink.text(this.#word(), true)
   }
 
   /** A word of a command: pieces of text, of variables and in quotes, without a blank between. */

@@ -114,7 +114,11 @@ function configured(words: readonly string[], shell: Shell): void {
 function saved(name: string, value: string | undefined, shell: Shell): void {
   if (sentSetting.test(name) && `${name}${value ?? ''}`.includes(output))
     shell.note('egress', '`git` is given a setting that is sent and holds what a command prints')
-  if (value === undefined || !runningSetting.test(name) || ownProgram.test(value)) return
+  if (value === undefined || ownProgram.test(value)) return
+  if (/^alias\./i.test(name)) shell.writes('.git/config')
+  if (!runningSetting.test(name)) return
+  // A later command of git runs it.
+  shell.writes('.git/config')
   setting(`${name}=${value}`, 'c', shell)
 }
 

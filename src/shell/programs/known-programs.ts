@@ -1,7 +1,7 @@
 import { interpreters, scriptFile, shells } from '../tables/interpreters.ts'
 import { senders, sendingPaths, sendingPrograms, sendsExcept } from '../tables/senders.ts'
 import { parallel, su, wrapper, wrappers, xargs } from './wrappers.ts'
-import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
+import { isDynamic, isPlain, one, output, star, withoutUnknowns } from '../marks.ts'
 import { type Call, type Program, type Shell, named } from '../types.ts'
 import { awk } from './awk.ts'
 import { buildTools } from './build-tools.ts'
@@ -157,11 +157,13 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
     const tool = isInstalledTool(folder, name ?? file, args) || managesTests(head, args)
     if (!tool) shell.note('script', 'it runs a local program or script')
   } else if (scriptFile.test(file)) shell.note('script', 'it runs a script')
+  const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
+  shell.starts(plain)
+  readWritten(plain, args, shell, call)
   if (name !== undefined) programs.get(name)?.(args, shell, call, name)
   // `git-push` is `git push`.
   else if (file.startsWith('git-')) programs.get('git')?.([file.slice(4), ...args], shell, call, 'git')
   if (args.length === 0 && !call.fed) return
-  const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
   readCommandOptions(plain, args, shell)
   readGiven(plain, args, shell)
   if (opensAddresses(plain)) readAddresses(args, shell)
@@ -188,6 +190,28 @@ function withoutChannel(name: string | undefined, args: readonly string[]): read
   const at = args.findIndex((arg, index) => index < 6 && channel.test(arg))
   return at < 0 ? args : args.toSpliced(at, 1)
 }
+
+const copiers: ReadonlySet<string> = new Set('cp mv ln install tee sponge dd rsync apply_patch'.split(' '))
+
+/** What a program writes: its operands, or the files that a patch on its input names. */
+function readWritten(name: string, args: readonly string[], shell: Shell, { input, fed }: Call): void {
+  const edits =
+    /^(sed|perl|awk|gawk|yq|ex|ed|vi|vim)$/.test(name) && args.some((arg) => /^-\w*i|^--in-?place/.test(arg))
+  if (copiers.has(name) || edits)
+    for (const arg of args) if (!arg.startsWith('-')) shell.writes(arg.replace(/^of=/, ''))
+  const patches =
+    name === 'patch' || name === 'apply_patch' || (name === 'git' && /^(apply|am)$/.test(args[0] ?? ''))
+  if (!patches) return
+  // The text of a patch names its files. Nobody knows those of a patch in a file.
+  if (input === undefined && (fed || args.length > 0)) shell.writes(output)
+  else for (const file of patched(input ?? args.join(' '))) shell.writes(file)
+}
+
+/** Files that a patch changes, in the form of `apply_patch` or of `diff -u`. */
+export const patched = (text: string): readonly string[] =>
+  [...text.matchAll(/^(?:\*\*\* (?:Add File|Update File|Move to): |\+\+\+ (?:b\/)?)([^\t\n\r]+)/gm)]
+    .slice(0, 1_000)
+    .map((match) => match[1] ?? '')
 
 /** The name in the tables: `Python3.11.exe` becomes `python`, and `gsed`, as other systems name GNU's, `sed`. */
 function known(file: string): string | undefined {

@@ -140,7 +140,8 @@ function note(node: SyntaxNode, position: Position, state: State): void {
       state.texts.push(() => redirected([node], state, true))
       break
     case 'Redirect':
-      if (node.target !== undefined) position.body.targets.push(node.target)
+      if (node.target !== undefined)
+        position.body.targets.push({ word: node.target, writes: node.operator.includes('>') })
       if (node.descriptor?.type === 'FileDescriptorVariable' && changesNamesIn(node.descriptor.name))
         unread(node.descriptor.name, state)
       break

@@ -32,7 +32,7 @@ export function evaluate(body: Body, state: State): void {
     guarded(text, state)
   }
   for (const texts of body.expressions) for (const text of texts()) guarded(text, state)
-  for (const target of body.targets) redirection(target, state)
+  for (const { word, writes } of body.targets) redirection(word, writes, state)
   for (const site of body.sites) command(site, state, shell)
 }
 
@@ -69,9 +69,10 @@ function guarded(text: string, state: State): void {
 }
 
 /** For a target such as `/dev/tcp/HOST/PORT`, bash itself connects, even if the command is harmless. */
-function redirection(target: Word, state: State): void {
+function redirection(target: Word, writes: boolean, state: State): void {
   const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
   for (const text of textsOf(target, state)) {
+    if (writes) state.shell.writes(text)
     if ([text, withoutUnknowns(text)].some((each) => /^\/dev\/(tcp|udp)\//.test(each)))
       state.shell.note('egress', 'a redirection connects to another machine')
     else if (

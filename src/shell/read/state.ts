@@ -40,7 +40,8 @@ interface Bound {
 export interface Body {
   readonly sites: Site[]
   readonly bound: Bound[]
-  readonly targets: Word[]
+  /** Of redirections. */
+  readonly targets: { readonly word: Word; readonly writes: boolean }[]
   /** Texts that bash evaluates as expressions and that contain variables. */
   readonly expressions: (() => readonly string[])[]
 }
@@ -48,7 +49,7 @@ export interface Body {
 export class FunctionBody implements Body {
   readonly sites: Site[] = []
   readonly bound: Bound[] = []
-  readonly targets: Word[] = []
+  readonly targets: Body['targets'] = []
   readonly expressions: Body['expressions'] = []
   called = false
   /** How many nested calls of this function are being evaluated. */

@@ -133,6 +133,18 @@ describe('a command', () => {
     expect((await bash(agent, 42)).decision).toBe('deny')
   })
 
+  test('that runs a file of the session is egress once the session holds company data, also for a new process', async () => {
+    const agent = world.agent()
+    await agent.ask('Write', { file_path: '/w/Makefile', content: 'all:' })
+    await agent.ask('Read')
+    const explanation = expect.stringContaining('`make` may run `Makefile`, which this session has written')
+    expect(await bash(agent, 'make')).toMatchObject({ decision: 'deny', side_effect: 'egress', explanation })
+    expect((await bash(agent, 'git status')).decision).toBe('allow')
+    expect((await bash(world.agent(), 'make')).decision).toBe('allow')
+    const [{ written_files }] = await world.sessions(agent.session)
+    expect(written_files).toEqual(['Makefile'])
+  })
+
   test('a protocol tool is judged by the words of its name', async () => {
     const agent = world.agent()
     expect((await agent.ask('mcp__tracker__create_issue')).decision).toBe('deny')

@@ -94,6 +94,7 @@ describe('labels of an agent session', () => {
           labels: [],
           label_sources: [],
           unknown_tools: [],
+          written: [],
           label_bytes: 0,
         } as unknown as SessionRecord
         let stored = 0
