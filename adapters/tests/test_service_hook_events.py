@@ -99,6 +99,23 @@ class OtherEvents(unittest.TestCase):
         for command in ("applypatch", "'apply_patch'", "/x/apply''patch", "true; applypatch"):
             event["tool_input"] = {"command": command + " <<'E'\n" + patch + "E"}
             self.assertEqual(["Write", "Edit"], [each.tool for each in read_call(client_named("codex"), event).also], command)
+        command = "apply_patch <<'E'\n" + patch + "E"
+        quoted = command.replace("'E'", "E")
+        for nested in (
+            ["bash", "-lc", command],
+            f'bash -lc "{quoted}"',
+            f'sh -c "{quoted}"',
+            f'/bin/bash -lc "{quoted}"',
+            f'cd /w && zsh -lc "{quoted}"',
+            f"eval \"{quoted}\"",
+            f"bash <<'X'\n{command}\nX",
+            f'bash -c "bash -c \'{quoted}\'"',
+        ):
+            event["tool_input"] = {"command": nested}
+            self.assertEqual(["Write", "Edit"], [each.tool for each in read_call(client_named("codex"), event).also], nested)
+        for harmless in (["cat", patch], f"bash -c 'ls' ; cat <<'E'\n{patch}E", f"cat <<'E'\n{patch}E"):
+            event["tool_input"] = {"command": harmless}
+            self.assertEqual([], read_call(client_named("codex"), event).also, harmless)
         event["tool_input"] = {"command": "cat > a.patch <<'E'\n" + patch + "E"}
         self.assertEqual([], read_call(client_named("codex"), event).also)
         event["tool_input"] = {"command": "apply_patch < file"}

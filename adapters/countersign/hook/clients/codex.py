@@ -1,6 +1,7 @@
 """Codex. It types into running programs, and no hook sees what; and it applies patches that a shell command has."""
 
 import os
+import shlex
 
 from ...shared.limits import Refused
 from ..client import Client
@@ -8,6 +9,9 @@ from ..client import Client
 # Codex does not run these programs: if a shell command calls one of them with a patch, Codex applies the patch itself.
 # Programs with these names may also be on the PATH.
 PATCH_PROGRAMS = ("apply_patch", "applypatch")
+# They run a text: `bash -lc "apply_patch ..."` is the usual form of the models of Codex.
+TEXT_RUNNERS = ("sh", "bash", "zsh", "dash", "ksh", "ash", "eval")
+DEEPEST = 5
 
 
 class Codex(Client):
@@ -29,11 +33,11 @@ class Codex(Client):
         return is_known and "session_id" in event and "turn_id" in event
 
     def further_calls(self, tool, arguments, cwd):
-        return shell_patches(arguments.get("command"), cwd) if tool == "Bash" else []
+        return shell_patches(command_text(arguments), cwd) if tool == "Bash" else []
 
     def refuse_call(self, call):
-        command = call.arguments.get("command")
-        if call.tool != "Bash" or not isinstance(command, str):
+        command = command_text(call.arguments)
+        if call.tool != "Bash" or command is None:
             return
         from ..typed.prompts import opens_prompt
 
@@ -45,8 +49,8 @@ class Codex(Client):
 
     def may_type(self, call, is_managed):
         # A managed Codex has `unified_exec = false`, so it cannot type.
-        command = call.arguments.get("command")
-        if call.tool != "Bash" or not isinstance(command, str) or is_managed:
+        command = command_text(call.arguments)
+        if call.tool != "Bash" or command is None or is_managed:
             return False
         from ..typed.programs import may_run_typed
 
@@ -76,16 +80,39 @@ class Codex(Client):
         return CodexChecks(self)
 
 
+def command_text(arguments):
+    """Returns the command of a shell as one text; None if there is none. A list holds the words of one program."""
+    command = arguments.get("command")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
+    return command if isinstance(command, str) else None
+
+
+def commands_of(text, depth=0):
+    """Returns the simple commands of a text, also of the texts that its shells run."""
+    from ..typed.command_line import Line, base_name
+
+    line = Line(text)
+    found = list(line.commands)
+    runners = [simple for simple in found if any(base_name(word) in TEXT_RUNNERS for word in simple.words)]
+    if runners and depth < DEEPEST:
+        # Which of them reads which text is not followed, so each text counts once.
+        texts = {word for simple in runners for word in simple.words if " " in word or "\n" in word}
+        for inner in texts.union(line.texts):
+            found += commands_of(inner, depth + 1)
+    return found
+
+
 def shell_patches(command, cwd):
     """Returns the file changes of a shell command that applies a patch: [(tool, arguments)]. Codex makes these changes
     itself. If the command first enters another folder, each path is returned for both folders, because the patch may
     apply in either of them."""
-    if not isinstance(command, str) or "*** Begin Patch" not in command:
+    if command is None or "*** Begin Patch" not in command:
         return []
     from ..arguments import FILE_MARKS, add, patch_headers
-    from ..typed.command_line import Line, base_name
+    from ..typed.command_line import base_name
 
-    commands = Line(command).commands
+    commands = commands_of(command)
     if not any(base_name(word) in PATCH_PROGRAMS for simple in commands for word in simple.words):
         return []
     folders = [cwd]

@@ -52,6 +52,7 @@ class Line:
 
     def __init__(self, text):
         self.commands = []
+        self.texts = []  # the bodies of here-documents, and the words after `<<<`
         self.word = None  # the parts of the present word; None between words
         self.redirect = None
         self.bodies = []  # the here-documents whose bodies begin at the next line
@@ -74,6 +75,8 @@ class Line:
         word, self.word = "".join(self.word), None
         operator, self.redirect = self.redirect, None
         if operator is not None:
+            if operator == "<<<":
+                self.texts.append(word)
             if operator.startswith("<"):
                 self.now.fed = self.now.fed or is_fed_by(operator, word)
             return
@@ -207,6 +210,7 @@ class Line:
                 if line.strip("\t") == name:
                     break
             body = text[start:at]
+            self.texts.append(body)
             if expands and ("$(" in body or "`" in body):
                 self.commands += Line(body).commands
         return at
