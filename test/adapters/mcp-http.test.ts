@@ -220,6 +220,14 @@ describe('sessions', () => {
     expect(calls()[1]?.headers['mcp-protocol-version']).toBe('2025-06-18')
   })
 
+  test('a server that answers 404 to GET is used on', async () => {
+    server.script = ({ verb }, response) => (verb === 'GET' ? void response.writeHead(404).end() : false)
+    const gateway = await listed()
+    await until('its stream is asked for', () => server.asked.some(({ verb }) => verb === 'GET'))
+    expect(textOf(await gateway.call('web__echo'))).toContain('echo')
+    expect(server.asked.filter(({ message }) => message?.method === 'initialize')).toHaveLength(1)
+  })
+
   test('a server that is down at first is tried again', async () => {
     let tries = 0
     server.script = (_asked, response) => {

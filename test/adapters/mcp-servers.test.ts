@@ -118,6 +118,23 @@ describe('what a server writes', () => {
     expect(gateway.told('notifications/progress')).toEqual([])
   })
 
+  test('bytes that are no UTF-8 become U+FFFD', async () => {
+    const gateway = await start({ odd: odd({ tools: ['unreadable'] }) })
+    await gateway.tools()
+    expect(textOf(await gateway.call('odd__unreadable', { byte: 0xe9 }))).toBe('caf\ufffd')
+  })
+
+  test.each([
+    ['a tab in a text', { byte: 9 }],
+    ['NaN', { byte: 0x65, more: ',"structuredContent":{"n":NaN}' }],
+  ])('an answer with %s ends its call', async (_what, given) => {
+    const gateway = await start({ odd: odd({ tools: ['unreadable'] }) })
+    await gateway.tools()
+    const result = await gateway.call('odd__unreadable', given)
+    expect(result.isError).toBe(true)
+    expect(textOf(result)).toContain('whether the call took effect is not known')
+  })
+
   test('8 MB on standard error block neither the gateway nor its client', async () => {
     const gateway = await start({ odd: odd({ tools: ['flood'] }) })
     // Behave like a client that does not read standard error.

@@ -1,12 +1,13 @@
 """One server of the organization, for both kinds of connection."""
 
+import re
 import threading
 from queue import Empty, SimpleQueue
 
 from ..shared.json import to_json
 from ..shared.limits import VERSION
 from ..shared.text import write_all
-from .constants import INTERNAL, LISTS, MAX_PAGES, PAGE_SECONDS, PROTOCOLS, START_SECONDS, Cancelled, Failed
+from .constants import INTERNAL, LISTS, MAX_LINE, MAX_PAGES, PAGE_SECONDS, PROTOCOLS, START_SECONDS, Cancelled, Failed
 from .json import LOOSE
 from .messages import Message, error_body, is_whole, notification, tool_error
 from .shapes import NOTICES, fault_of, wrong_member
@@ -162,10 +163,12 @@ class Upstream(UpstreamProcess):
 
     def take(self, line):
         try:
-            message = Message(line.decode("utf-8").strip(), LOOSE)
+            # Bytes that are no UTF-8 become U+FFFD, as in the clients' own readers.
+            message = Message(line.decode("utf-8", "replace").strip(), LOOSE)
         except ValueError:
             if line.strip():
                 log("server `%s` wrote %d bytes that are not a message; they were dropped" % (self.name, len(line)))
+                self.unreadable(line.strip())
             return
         try:
             self.handle(message)
@@ -174,6 +177,22 @@ class Upstream(UpstreamProcess):
             log("the gateway failed to handle a message of server `%s` (%s) and dropped it" % (self.name, type(error).__name__))
             if isinstance(message.get("method"), str) and message.has("id"):
                 self.later(self.respond, message.raw("id"), error_body(INTERNAL, "the gateway failed"))
+
+    def unreadable(self, line):
+        """Ends the call whose answer cannot be read, e.g. because it has NaN or a tab in a text. Without this, the
+        client would wait for ever. Other lines, such as a log on standard output, end no call."""
+        if not line.startswith(b"{") or b'"jsonrpc"' not in line or not (b'"result"' in line or b'"error"' in line):
+            return
+        found = [int(digits) for digits in re.findall(rb'"id"\s*:\s*(\d{1,15})\b', line[:MAX_LINE])]
+        with self.lock:
+            pending = self.pending or {}
+            number = next((each for each in found if each in pending), None)
+            if number is None and len(pending) == 1:
+                number = next(iter(pending))
+            waiting = pending.pop(number, None)
+        if waiting is not None:
+            told = "server `%s` answered with a message that cannot be read; whether the call took effect is not known"
+            self.end_one(waiting, told % self.name)
 
     def handle(self, message):
         method = message.get("method")

@@ -188,8 +188,9 @@ class UpstreamHttp(Upstream):
         no sense."""
         answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
         try:
-            refusal = refusal_of(answered, session)
-            if refusal is None and kind_of(answered) == "text/event-stream":
+            # Some servers answer 404 to GET, although the session lives. A POST shows whether it does.
+            refusal = None if answered.status == 404 else refusal_of(answered, session)
+            if refusal is None and answered.status != 404 and kind_of(answered) == "text/event-stream":
                 self.read_events(session, None, answered)
             return answered.status not in (400, 401, 403, 404, 405, 501)
         finally:

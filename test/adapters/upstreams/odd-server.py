@@ -66,6 +66,10 @@ def call(number, params):
         raw('{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":77,"progress":1}}')
         sys.stdout.buffer.write(b"\xff\xfe\n")
         text(number, "after the noise")
+    elif name == "unreadable":
+        answer = '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"caf@"}]%s}}' % (number, given.get("more", ""))
+        sys.stdout.buffer.write(answer.encode().replace(b"@", bytes([given["byte"]])) + b"\n")
+        sys.stdout.buffer.flush()
     elif name == "flood":
         sys.stderr.write("x" * (8 * 1024 * 1024))
         sys.stderr.flush()
