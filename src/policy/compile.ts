@@ -12,7 +12,14 @@ import type { StoredLabelRule, StoredRule } from './rule.ts'
 import { nobody, seatsOf, type Seat } from './seats.ts'
 import { inOneLine } from './text.ts'
 import type { ToolFacts } from './tool-facts.ts'
-import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
+import {
+  type AgentAccess,
+  type CallSource,
+  type Label,
+  type SideEffect,
+  type Verdict,
+  rank,
+} from './types.ts'
 
 /** In the order in which they were saved. */
 export interface PolicySource {
@@ -20,6 +27,8 @@ export interface PolicySource {
   readonly labelRules: readonly StoredLabelRule[]
   readonly approvalsEnabled: boolean
   readonly frozen?: string | null | undefined
+  /** The setting `default_agent_access`. Without it, calls of agents need no rule. */
+  readonly agentAccess?: AgentAccess | undefined
   /** Without it, no tool is classed. */
   readonly externalTools?: ExternalTools | undefined
 }
@@ -49,6 +58,8 @@ export interface CompiledPolicy {
   readonly facts: ToolFacts
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
+  /** A call of an agent passes only where a rule allows it. */
+  readonly agentsNeedRule: boolean
   /** The labels in `none_of` of active rules that restrict: such a rule does not match a call with one of them. */
   readonly excludedLabels: ReadonlySet<Label>
   /** Active and shadow rules, in the order in which they were saved. */
@@ -77,7 +88,8 @@ export function joinRules(
     approvalsEnabled,
     frozen = null,
     externalTools = nothingTold,
-  }: Pick<PolicySource, 'approvalsEnabled' | 'frozen' | 'externalTools'> & {
+    agentAccess = 'allow',
+  }: Pick<PolicySource, 'approvalsEnabled' | 'frozen' | 'externalTools' | 'agentAccess'> & {
     readonly rules: readonly CompiledRule[]
     readonly labelRules: readonly CompiledLabelRule[]
   },
@@ -88,6 +100,7 @@ export function joinRules(
     facts,
     approvalsEnabled,
     frozen,
+    agentsNeedRule: agentAccess === 'deny',
     excludedLabels: new Set(
       rules.flatMap(({ isRestrictive, isShadow, labels }) =>
         isRestrictive && !isShadow ? [...(labels?.noneOf ?? [])] : [],

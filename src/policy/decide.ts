@@ -2,6 +2,7 @@ import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { type Subject, evaluate } from './evaluate.ts'
 import { knownLabels } from './label-sets.ts'
+import { inOneLine } from './text.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
 import { oneAdmin, strictest, type Seat } from './seats.ts'
 import { withLinked } from './tool-facts.ts'
@@ -28,6 +29,8 @@ export interface Call {
   /** Null or absent if the call stays here. Not read for a call of an agent. */
   readonly destination?: string | null | undefined
   readonly labels: readonly Label[]
+  /** Of an agent whose person, group or key passes only where a rule allows it, beside the organization's setting. */
+  readonly needsRule?: boolean | undefined
   /** By dotted path, the labels of the parameter's sources, for `from_label`. If absent, all sources of the call. */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
 }
@@ -59,7 +62,7 @@ export interface Decided {
 
 /**
  * The most restrictive matching rule wins, and of equal ones the first saved gives the reason. Shadow rules are only
- * reported. Without a match the call is allowed; too large to evaluate, it is denied; and a restrictive rule that
+ * reported. Without a match the call is allowed, unless agents need a rule that allows it; too large to evaluate, it is denied; and a restrictive rule that
  * cannot be evaluated counts as matching. Spends `budget`, changes nothing else, never throws.
  */
 export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()): Decided {
@@ -76,6 +79,8 @@ export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()
   const enforced = matches.filter((rule) => !rule.isShadow)
   const isDenied = enforced.some((rule) => effectOf(policy, rule.verdict) === 'deny')
   if (!isDenied && isTooLargeToLabel(policy, call)) return withoutRule(matches)
+  if (!isDenied && needsRule(policy, call) && !enforced.some((rule) => rule.verdict === 'allow'))
+    return { ...withoutAllowRule(call.tool), matchedRules: matches.map(report) }
   const first = enforced[0]
   if (first === undefined)
     return {
@@ -99,6 +104,16 @@ export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()
     ...approvalTerms(enforced),
   }
 }
+
+const needsRule = (policy: CompiledPolicy, { source, needsRule: asked }: Call): boolean =>
+  source === 'agents' && (policy.agentsNeedRule || asked === true)
+
+const withoutAllowRule = (tool: string): Decided =>
+  refused(
+    noRuleAllows,
+    `Agents may make only calls that a rule allows (\`default_agent_access\`), and none allows \`${inOneLine(tool)}\`: ask an admin for a rule with the verdict \`allow\`.`,
+  )
+export const noRuleAllows = 'no rule allows it'
 
 /** While approvals are off, nobody can approve, so a rule that requires an approval denies. */
 export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {

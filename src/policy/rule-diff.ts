@@ -19,7 +19,7 @@ import {
 import type { ExternalTools } from './external-tools.ts'
 import type { StoredRule } from './rule.ts'
 import { peopleFor, roleOf, shownSeats, withThreshold, type RoleSeat, type ShownSeat } from './seats.ts'
-import { type Json, type Label, unionLabels } from './types.ts'
+import { type AgentAccess, type Json, type Label, unionLabels } from './types.ts'
 import { inRules } from './operators/index.ts'
 import { listOf, type Scalar } from './operators/operator.ts'
 
@@ -37,6 +37,7 @@ interface RuleSets extends ExampleTools {
   readonly to: readonly StoredRule[]
   readonly approvalsEnabled: boolean
   readonly externalTools?: ExternalTools | undefined
+  readonly agentAccess?: AgentAccess | undefined
 }
 
 /** The smallest example of each pair of verdicts, terms and rules. Yields after each short step. */
@@ -119,7 +120,7 @@ interface Both {
 /** Yields after each rule. */
 function* compiledSet(
   rules: readonly StoredRule[],
-  { facts, approvalsEnabled, externalTools }: RuleSets,
+  { facts, approvalsEnabled, externalTools, agentAccess }: RuleSets,
 ): Generator<null, PolicyFor> {
   const compiled: CompiledRule[] = []
   for (const rule of rules) {
@@ -137,7 +138,13 @@ function* compiledSet(
       if (rule.covers(tool, sideEffect, source)) covering.push(rule)
       yield null
     }
-    const made = joinRules(facts, { rules: covering, labelRules: [], approvalsEnabled, externalTools })
+    const made = joinRules(facts, {
+      rules: covering,
+      labelRules: [],
+      approvalsEnabled,
+      externalTools,
+      agentAccess,
+    })
     if (known.size >= mostPolicies) known.clear()
     known.set(key, made)
     return made

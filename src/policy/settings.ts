@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { categorySlug, labelSlug as label } from './text.ts'
-import type { Category } from './types.ts'
+import { agentAccess, type Category } from './types.ts'
 
 /** The database stores only the keys that were set. */
 export const governanceSettings = z.strictObject({
@@ -30,6 +30,8 @@ export const governanceSettings = z.strictObject({
     )
     .default({}),
   default_tool_access: z.enum(['allow', 'deny']).default('allow'),
+  /** With `deny`, a call of an agent passes only where a rule allows it (docs/agents.md). */
+  default_agent_access: z.enum(agentAccess).default('allow'),
   require_mfa: z.boolean().default(false),
   require_sso: z.boolean().default(false),
   keep_decision_params: z.boolean().default(true),

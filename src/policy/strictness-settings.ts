@@ -44,6 +44,7 @@ const asStrict: { readonly [Name in keyof GovernanceSettings]: AsStrict<Governan
   // Rules about side effects, labels and unclassed tools can begin and stop to match.
   external_tools: same,
   default_tool_access: order('deny', 'allow'),
+  default_agent_access: order('deny', 'allow'),
   require_mfa: on,
   require_sso: on,
   keep_decision_params: never,

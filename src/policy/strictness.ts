@@ -32,9 +32,11 @@ export interface Terms {
   readonly threshold: number
   /** The shortest time that an approval waits if no rule says how long. */
   readonly usualSeconds: number
+  /** Some calls of agents pass only where a rule allows them. */
+  readonly agentsNeedRule?: boolean
 }
 
-/** An `allow` rule changes no verdict: a call that no other rule matches is allowed anyway. */
+/** An `allow` rule changes no verdict, unless calls of agents need one: see `whyAllows`. */
 const restricts = (rule: RuleBody | null): rule is RuleBody =>
   rule !== null && rule.status !== 'inactive' && rule.status !== 'shadow' && rule.verdict !== 'allow'
 
@@ -42,15 +44,17 @@ export const holdsCalls = (rule: RuleBody): boolean => restricts(rule) && rule.v
 
 export function whyLooserRule(
   { before, after, others, staying = others }: RuleChange<RuleBody>,
-  { facts, threshold, usualSeconds }: Terms,
+  { facts, threshold, usualSeconds, agentsNeedRule = false }: Terms,
 ): string[] {
   const steps = new Steps(mostSteps)
   const isSound = (rule: RuleBody): boolean => isReadable('rule', rule, facts)
   const active = (rules: readonly RuleBody[]) => rules.filter((rule) => restricts(rule) && isSound(rule))
+  const isSoundRule = (rule: RuleBody | null): rule is RuleBody => rule !== null && isSound(rule)
   const own = restricts(after) ? after : null
   const found = [
     ...(restricts(before) ? whyWeaker(before, own, active(staying), { threshold, steps, isSound }) : []),
     ...(own === null ? [] : whyWeakens(own, before, active(others), { threshold, usualSeconds })),
+    ...(agentsNeedRule ? whyAllows(after, [before, ...staying].filter(isSoundRule), steps) : []),
   ]
   if (found.length === 0 || own?.verdict !== 'require_approval') return found
   // Whoever decides about it reads what the rule asks for, so they also read what others take from that.
@@ -60,6 +64,21 @@ export function whyLooserRule(
     ),
   )
   return [...found, ...taken]
+}
+
+/** Whether it allows calls of agents. */
+const allowsAgents = (rule: RuleBody | null): rule is RuleBody =>
+  rule !== null &&
+  rule.status !== 'inactive' &&
+  rule.status !== 'shadow' &&
+  rule.verdict === 'allow' &&
+  rule.applies_to?.includes('agents') !== false
+
+/** Where calls of agents need a rule that allows them, a new one must match only what another allows already. */
+function whyAllows(after: RuleBody | null, kept: readonly RuleBody[], steps: Steps): string[] {
+  if (!allowsAgents(after)) return []
+  if (kept.some((rule) => allowsAgents(rule) && proven(after, rule, steps))) return []
+  return [`${quote(after.name)} allows calls of agents that may need such a rule`]
 }
 
 /** The forms of each, and the bodies that were read. Many changes are compared with the same ones, and reading takes long. */

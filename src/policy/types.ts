@@ -68,3 +68,7 @@ export class Steps {
     return true
   }
 }
+
+/** Whether a call of an agent passes that no rule allows (`default_agent_access`). */
+export const agentAccess = ['allow', 'deny'] as const
+export type AgentAccess = (typeof agentAccess)[number]

@@ -38,6 +38,32 @@ describe('the verdict', () => {
     expect(decide(policy([]), call).explanation).toMatch(/\.$/)
   })
 
+  test('with `default_agent_access: deny`, a call of an agent passes only where a rule allows it', () => {
+    const read: Call = { ...call, source: 'agents', tool: 'Read', sideEffect: 'read' }
+    const only = (...rules: StoredRule[]) => policy(rules, { agentAccess: 'deny' })
+    const refused = { verdict: 'deny', reason: 'no rule allows it', ruleName: null }
+    const explanation = expect.stringContaining('none allows `Read`: ask an admin')
+    expect(decide(only(), read)).toMatchObject({ ...refused, explanation })
+    expect(decide(only(rule('a', 'allow', { tools: ['Write'] })), read)).toMatchObject(refused)
+    expect(decide(only(rule('a', 'allow', { status: 'shadow' })), read)).toMatchObject(refused)
+    const labelled = rule('a', 'allow', { labels: { any_of: ['confidential'] } })
+    for (const allowing of [
+      rule('a', 'allow', { tools: ['Re*'] }),
+      rule('a', 'allow', { side_effects: ['read'] }),
+      labelled,
+    ])
+      expect(decide(only(allowing), read)).toMatchObject({ verdict: 'allow', ruleName: 'a' })
+    // It lifts that default and nothing else.
+    expect(decide(only(rule('a', 'allow'), rule('h', 'require_approval')), read).verdict).toBe(
+      'require_approval',
+    )
+    expect(decide(only(rule('a', 'allow'), rule('d', 'deny')), read)).toMatchObject({ reason: 'd' })
+    expect(decide(only(rule('h', 'require_approval')), read)).toMatchObject(refused)
+    expect(decide(only(rule('d', 'deny')), read)).toMatchObject({ reason: 'd' })
+    expect(decide(only(), call).verdict).toBe('allow')
+    expect(decide(policy([]), { ...read, needsRule: true })).toMatchObject(refused)
+  })
+
   test('the most restrictive rule wins, and all matches are reported in saved order', () => {
     const decided = decide(
       policy([rule('a', 'allow'), rule('h', 'require_approval'), rule('d', 'deny')]),

@@ -70,6 +70,33 @@ describe('a change of a rule', () => {
     else expect(why.join('\n')).toMatch(expected)
   })
 
+  describe('where calls of agents need a rule that allows them', () => {
+    const allow = { verdict: 'allow', applies_to: ['agents'] }
+    test.each([
+      ['a new rule that allows', null, { ...allow, tools: ['Read'] }, /`it` allows calls of agents/],
+      ['a wider one', { ...allow, tools: ['Read'] }, { ...allow, tools: ['Re*'] }, /`it` allows/],
+      ['a narrower one', { ...allow, tools: ['Re*'] }, { ...allow, tools: ['Read'] }, null],
+      ['a deleted one', { ...allow, tools: ['Read'] }, null, null],
+      ['one for workflows', null, { ...allow, applies_to: ['workflows'], ...mail }, null],
+      ['one that another covers', null, { ...allow, tools: ['Read'] }, null, [{ ...allow, tools: ['R*'] }]],
+      ['a shadow', null, { ...allow, tools: ['Read'], status: 'shadow' }, null],
+      [
+        'a denial that allows now',
+        { ...deny, tools: ['Read'] },
+        { ...allow, tools: ['Read'] },
+        /`it` allows/,
+      ],
+    ] as [string, object | null, object | null, RegExp | null, object[]?][])(
+      '%s',
+      (_, before, after, expected, others = []) => {
+        const read = (body: object | null) => (body === null ? null : rule(body))
+        const change = { before: read(before), after: read(after), others: others.map(rule) }
+        const why = whyLooserRule(change, { ...terms, agentsNeedRule: true }).join('\n')
+        expect(why).toMatch(expected ?? /^$/)
+      },
+    )
+  })
+
   test('a rule that many changes are compared with is read once', () => {
     const others = [rule({ ...deny, tools: ['mail_*'] })]
     const changed = Array.from({ length: 3 }, () => rule({ ...hold, ...mail }))
@@ -93,9 +120,9 @@ test('what counts as strict as before never decides a call less strictly', () =>
     fc.constantFrom<object>({}, {}, { approver: 'owner' }, { approvers: [finance] }, { approvers: [finance, legal] }, { approver: { group: 'legal' } }, { approvals_needed: 2 }, { expires_after_seconds: 60 }, { approver_may_edit: ['text'] }), // prettier-ignore
     { minLength: 16, maxLength: 16 },
   )
-  const cases = fc.tuple(withWiderRules, changes, fc.nat(15), seats, fc.constantFrom('change', 'swap', 'delete', 'create'), fc.integer({ min: 1, max: 3 })) // prettier-ignore
+  const cases = fc.tuple(withWiderRules, changes, fc.nat(15), seats, fc.constantFrom('change', 'swap', 'delete', 'create'), fc.integer({ min: 1, max: 3 }), fc.boolean()) // prettier-ignore
   fc.assert(
-    fc.property(cases, ([{ rules, calls }, change, pick, terms_, how, threshold]) => {
+    fc.property(cases, ([{ rules, calls }, change, pick, terms_, how, threshold, agentsNeedRule]) => {
       const held = rules.map((each, index) =>
         each.verdict === 'require_approval' ? { ...each, ...terms_[index % 16] } : each,
       )
@@ -110,7 +137,7 @@ test('what counts as strict as before never decides a call less strictly', () =>
       }[how]
       const before = how === 'create' ? null : one
       const others = held.filter((each) => each !== one && (how !== 'swap' || each !== next))
-      const why = whyLooserRule({ before, after, others }, { ...terms, threshold })
+      const why = whyLooserRule({ before, after, others }, { ...terms, threshold, agentsNeedRule })
       if (why.length > 0) {
         seen.looser += 1
         return
@@ -121,6 +148,7 @@ test('what counts as strict as before never decides a call less strictly', () =>
           rules: [...others, ...(more === null ? [] : [{ ...more, id: 'it' }])],
           labelRules: [],
           approvalsEnabled: true,
+          agentAccess: agentsNeedRule ? 'deny' : 'allow',
         })
       const [old, present] = [policy(before), policy(after)]
       for (const call of calls) {

@@ -8,6 +8,7 @@ import {
   readApiKey,
 } from '../../governance/people/api-keys.ts'
 import type { KeyView } from '../../governance/people/api-keys.ts'
+import { agentAccess } from '../../policy/types.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { ok, tagged } from '../route.ts'
 import { objects } from '../objects.ts'
@@ -34,6 +35,7 @@ const keyShape = {
   name: z.string(),
   last4: z.string(),
   scopes: scopeMap,
+  default_agent_access: z.enum(agentAccess),
   active: z.boolean(),
   created_at: time,
   expires_at: time.nullable(),
@@ -74,6 +76,7 @@ export const apiKeyRoutes = [
           name: 'deploy script',
           last4: '5A1j',
           scopes: { 'runs:write': true, 'workflows:read': true },
+          default_agent_access: 'allow',
           active: true,
           created_at: story.cancelled,
           expires_at: null,
@@ -92,8 +95,12 @@ export const apiKeyRoutes = [
     body: apiKeyBody,
     answer: newApiKey,
     audit: ['api_key.created'],
-    run: (context, caller, { name, scopes, expires_at: expiresAt, service_account: account }, once) =>
-      createApiKey(context, caller, { name, scopes, expiresAt, account }, once),
+    run: (
+      context,
+      caller,
+      { expires_at: expiresAt, service_account: account, organization_id: _, ...input },
+      once,
+    ) => createApiKey(context, caller, { ...input, expiresAt, account }, once),
     show: ({ secret, ...key }) => ({ ...answer(key), api_key: secret }),
   }),
   keys.list({

@@ -11,6 +11,7 @@ import {
   removeGroupMember,
 } from '../../governance/people/groups.ts'
 import { groupName, textField } from '../../policy/text.ts'
+import { agentAccess } from '../../policy/types.ts'
 import { objects } from '../objects.ts'
 import { mayBeHeld, unlessHeld, whenHeld } from '../held.ts'
 import { absence } from './members.ts'
@@ -33,6 +34,10 @@ export const groupBody = named('GroupRequest', {
 export const groupChanges = named('GroupChanges', {
   name: groupName.optional(),
   description: description.optional(),
+  default_agent_access: z
+    .enum(agentAccess)
+    .optional()
+    .describe('`deny`: a rule must allow each call of an agent of a member.'),
 })
 
 const shape = {
@@ -40,6 +45,7 @@ const shape = {
   organization_id: id,
   name: z.string(),
   description: z.string(),
+  default_agent_access: z.enum(agentAccess),
   member_count: z.int(),
   created_by: id,
   created_at: time,
@@ -67,6 +73,7 @@ const sample = {
   organization_id: story.organization,
   name: 'finance',
   description: '',
+  default_agent_access: 'allow',
   member_count: 1,
   created_by: story.requester,
   created_at: story.saved,
@@ -141,7 +148,7 @@ export const groupRoutes = [
       ok(await readGroup(context.db, caller.organizationId, params.group)),
   }),
   groups.change({
-    summary: 'Change the name or description of a group',
+    summary: 'Change the name or description of a group, or what holds for agents of its members',
     body: groupChanges,
     audit: ['group.updated'],
     run: changeGroup,

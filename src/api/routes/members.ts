@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { publicBase } from '../../shared/config.ts'
+import { agentAccess } from '../../policy/types.ts'
 import { filter } from '../query.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
@@ -99,12 +100,17 @@ export const apiKeyBody = named('ApiKeyRequest', {
     .optional()
     .describe('null: never. Default: never, and for a service account in a year'),
   service_account: z.string().min(1).max(100).optional().describe('whose key it is; default: yours'),
+  default_agent_access: z
+    .enum(agentAccess)
+    .optional()
+    .describe('`deny`: a rule must allow each call of an agent that asks with the key. Default: `allow`'),
 })
 export const apiKeyChanges = named('ApiKeyChanges', {
   name: keyName.optional(),
   scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes).optional(),
   expires_at: expiry.nullable().optional(),
   active: z.boolean().optional(),
+  default_agent_access: z.enum(agentAccess).optional().describe('It can only become `deny`.'),
 })
 
 export const mailPreferencesBody = named('MailPreferencesRequest', {

@@ -91,7 +91,8 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AskedCall): AgentDe
     labels,
     decisionId: newId('decision'),
   }
-  const call = callOf(op, sideEffect, labels)
+  const needsRule = ledger.narrow.has(op.key.by) || tx.policy.needRule.has(op.key.userId)
+  const call = { ...callOf(op, sideEffect, labels), needsRule }
   const byRules = refusal ?? blockedBy(locked) ?? decide(tx.policy.compiled, call)
   const brings =
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))

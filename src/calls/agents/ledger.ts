@@ -75,6 +75,8 @@ export class AgentLedger {
   readonly confirmed = new Set<string>()
   /** Keys and sign-in sessions that may still ask. */
   readonly valid = new Set<string>()
+  /** Keys whose calls need a rule that allows them. */
+  readonly narrow = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
@@ -166,6 +168,7 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
   for (const prior of [...(loaded.priors ?? [])].reverse()) ledger.addPrior(prior)
   for (const approval of loaded.approvals ?? []) ledger.keepApproval(approval)
   for (const id of loaded.valid) ledger.valid.add(id)
+  for (const id of loaded.narrow ?? []) ledger.narrow.add(id)
   for (const { user_id, role, confirmed } of loaded.roles ?? []) {
     ledger.roles.set(user_id, role)
     if (confirmed) ledger.confirmed.add(user_id)

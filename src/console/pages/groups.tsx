@@ -1,6 +1,7 @@
 import type { AnswerOf } from '../../api/routes/index.ts'
 import { groupsPath, rulesPath } from '../../contract/pages.ts'
 import { seatsOf } from '../../policy/seats.ts'
+import { accessIn, AgentAccess } from '../parts/agent-access.tsx'
 import { AwayNote } from '../parts/absence.tsx'
 import { ChangeWaits, waitingChanges, WaitingNote } from '../parts/change.tsx'
 import { Confirm, empty, Field, labelled, onceOf, Refused, Told, type Filled } from '../parts/form.tsx'
@@ -107,6 +108,7 @@ const results: Readonly<Record<string, string>> = {
   remove: 'The person is not in the group any more. Their votes for it no longer count.',
   delete: 'The group is deleted.',
   save: 'The description is saved.',
+  agents: 'Saved. It holds for the next call.',
   release: released,
 }
 
@@ -275,6 +277,15 @@ function Change(props: { visit: PersonsVisit; path: string; group: GroupDetail; 
           </button>
         </PostForm>
       </section>
+      <section class="card" aria-labelledby="agents">
+        <h2 id="agents">Agents of its members</h2>
+        <PostForm action={path} token={visit.token} class="fill">
+          <AgentAccess whose="of a member" value={group.default_agent_access} filled={filled} />
+          <button name="action" value="agents">
+            Save
+          </button>
+        </PostForm>
+      </section>
       <Confirm
         action={path}
         token={visit.token}
@@ -305,6 +316,11 @@ async function changeOf(visit: PersonsVisit, form: Form, action: string): Promis
       return api.call('PUT /organizations/{id}/groups/{group}/members/{user}', member)
     case 'remove':
       return api.call('DELETE /organizations/{id}/groups/{group}/members/{user}', member)
+    case 'agents':
+      return api.call('PATCH /organizations/{id}/groups/{group}', {
+        params: group,
+        body: { default_agent_access: accessIn(form) },
+      })
     case 'delete':
       return api.call('DELETE /organizations/{id}/groups/{group}', { params: group })
     case 'release': {

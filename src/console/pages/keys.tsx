@@ -14,6 +14,7 @@ import {
 } from '../parts/form.tsx'
 import { Empty, Pager, Table } from '../parts/list.tsx'
 import { Island } from '../parts/island.tsx'
+import { accessIn, AgentAccess } from '../parts/agent-access.tsx'
 import { OnceField, PostForm } from '../parts/layout.tsx'
 import { groupsOf, groupsOfAccount, groupsWith, presets, sentenceOfScopes } from '../parts/scopes.ts'
 import { ScopeChoice } from '../parts/scope-choice.tsx'
@@ -220,6 +221,7 @@ export async function newKeyPage(visit: PersonsVisit, given: Filled = empty): Pr
           />
           <Ends now={visit.now} filled={filled} />
           <Scopes groups={groups} checked={chosen?.scopes ?? []} presets={usable} filled={filled} />
+          <AgentAccess whose="that asks with this key" value="allow" filled={filled} />
           <button class="primary">Create the key</button>
         </PostForm>
       </article>
@@ -309,6 +311,7 @@ export async function createKey(visit: PersonsVisit, form: Form): Promise<Shown>
       scopes: form.getAll('scopes'),
       expires_at: form.get('expires_at') || null,
       organization_id: organizationId(visit),
+      default_agent_access: accessIn(form),
       ...(account === null ? {} : { service_account: account }),
     },
     ...onceOf(form),
@@ -406,6 +409,12 @@ export async function keyPage(visit: PersonsVisit, given: Filled = empty): Promi
               <Field name="name" most={200} value={key.name} filled={filled} />
               <Ends now={visit.now} filled={filled} before={key.expires_at} />
               <Scopes groups={groups} checked={scopesOf(key)} presets={[]} filled={filled} />
+              <AgentAccess
+                whose="that asks with this key"
+                value={key.default_agent_access}
+                isFixed={key.default_agent_access === 'deny'}
+                filled={filled}
+              />
               <button class="primary" name="action" value="change">
                 Save
               </button>
@@ -526,6 +535,7 @@ function changeOf({ api }: PersonsVisit, form: Form, id: string): Promise<Result
           name: form.get('name') ?? '',
           scopes: form.getAll('scopes'),
           expires_at: form.get('expires_at') || null,
+          default_agent_access: accessIn(form),
         },
       })
     default:

@@ -200,6 +200,17 @@ export const settingSections: readonly (readonly [
           ['deny', 'Denied', 'A tool works only if a policy or an override allows it.'],
         ],
       },
+      default_agent_access: {
+        title: 'Calls of agents without a rule',
+        choices: [
+          ['allow', 'Allowed', 'A call of an agent passes unless a rule or a policy stops it.'],
+          [
+            'deny',
+            'Denied',
+            'A call of an agent passes only where a rule with the verdict allow matches it.',
+          ],
+        ],
+      },
     },
   ],
 ]

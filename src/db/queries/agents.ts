@@ -64,6 +64,8 @@ export interface AgentLedgerRows<Session, Prior, Approval> {
   readonly groups: Record<string, string[]> | null
   /** The keys and sessions (`CallKey.by`) that may still ask. */
   readonly valid: string[]
+  /** Those of them whose calls need a rule that allows them. */
+  readonly narrow: string[] | null
 }
 
 interface CallKey {
@@ -156,7 +158,8 @@ export const readAgentLedger = <Session, Prior, Approval>(given: {
                    and coalesce(expires_at > clock_timestamp(), true)
                  union all
                  select id from auth_sessions
-                 where id = any(${senders}::text[]) and expires_at > clock_timestamp()) as valid`
+                 where id = any(${senders}::text[]) and expires_at > clock_timestamp()) as valid,
+           array(select id from api_keys where id = any(${senders}::text[]) and default_agent_access = 'deny') as narrow`
 }
 
 /**

@@ -131,6 +131,16 @@ export const namedGroups = (organizationId: string): RawBuilder<Record<string, s
       union select role from role_policy_overrides where organization_id = ${organizationId})
     group by m.user_id) as named)`
 
+/** Ids of people in a group with `default_agent_access: deny`. */
+export const peopleWhoseAgentsNeedRule = (organizationId: string): RawBuilder<string[]> => sql`array(
+  select distinct m.user_id from groups g join group_members m on m.group_id = g.id
+  where g.organization_id = ${organizationId} and g.default_agent_access = 'deny')`
+
+export const someAgentsNeedRule = (organizationId: string): RawBuilder<boolean> => sql`(
+  exists (select from groups where organization_id = ${organizationId} and default_agent_access = 'deny')
+  or exists (select from api_keys where organization_id = ${organizationId} and default_agent_access = 'deny'
+             and revoked_at is null))`
+
 /** The object's next version; returns its number. */
 export const insertVersion = (
   row: Omit<PolicyVersionsTable, 'version' | 'body'> & { readonly body: string | null },

@@ -2,7 +2,7 @@ import type { AccountEventType } from '../../contract/audit-events.ts'
 import type { Generated } from 'kysely'
 import type { JSONColumnType } from 'kysely'
 import type { Plan } from '../../contract/plan-limits.ts'
-import type { Role } from '../../policy/types.ts'
+import type { AgentAccess, Role } from '../../policy/types.ts'
 import type { ManagedColumn } from './policy.ts'
 
 export interface OrganizationsTable {
@@ -132,6 +132,8 @@ export interface GroupsTable {
   organization_id: string
   name: string
   description: Generated<string>
+  /** With `deny`, a rule must allow each call of an agent of a member. */
+  default_agent_access: Generated<AgentAccess>
   created_by: string
   created_at: Date
   managed_by: ManagedColumn
@@ -188,6 +190,8 @@ export interface ApiKeysTable {
   factor_confirmed_at: Generated<Date | null>
   /** Acts only in its organization, because a session of that organization's provider made it. */
   bound: Generated<boolean>
+  /** With `deny`, a rule must allow each call of an agent that asks with the key. */
+  default_agent_access: Generated<AgentAccess>
 }
 
 export interface IdentityTables {

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { namedGroups } from '../../db/queries/rules.ts'
+import { namedGroups, peopleWhoseAgentsNeedRule, someAgentsNeedRule } from '../../db/queries/rules.ts'
 import { facts, getTool } from '../../tools/index.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import {
@@ -29,6 +29,10 @@ export interface LoadedPolicy {
   readonly webhooks: readonly SubscribedWebhook[]
   /** Ids of the groups by their names. */
   readonly groups: ReadonlyMap<string, string>
+  /** Ids of members of groups whose agents need a rule that allows each call. */
+  readonly needRule: ReadonlySet<string>
+  /** The setting, a group or a key of agents says so. */
+  readonly agentsMayNeedRule: boolean
   readonly frozen: string | null
   /** With their texts: a later version does not compile a rule with the same text again. */
   readonly rules: CompiledRows<CompiledRule>
@@ -76,6 +80,8 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
       ),
     )
     .select(namedGroups(organizationId).as('limited'))
+    .select(peopleWhoseAgentsNeedRule(organizationId).as('need_rule'))
+    .select(someAgentsNeedRule(organizationId).as('some_need_rule'))
     .where('id', '=', organizationId)
     .executeTakeFirstOrThrow()
   const rulesIn = (table: 'rules' | 'label_rules') =>
@@ -127,13 +133,20 @@ export async function loadPolicy(
     approvalsEnabled: settings.approvals_enabled,
     frozen,
     externalTools: settings.external_tools,
+    agentAccess: settings.default_agent_access,
   })
   const limits = effectiveLimits(organization.plan, organization.quota_overrides)
   const bytes =
     bytesOf(rules) +
     bytesOf(labelRules) +
     compiledFactor * heapBytes([toolPolicies, overrides]) +
-    heapBytes([organization.live, organization.webhooks, organization.groups, organization.limited])
+    heapBytes([
+      organization.live,
+      organization.webhooks,
+      organization.groups,
+      organization.limited,
+      organization.need_rule,
+    ])
   const toolAccess = compileToolAccess(
     {
       policies: toolPolicies.map(({ tool_name, role, allowed, restrictions }) => ({
@@ -159,6 +172,8 @@ export async function loadPolicy(
     limits,
     webhooks,
     groups: new Map(Object.entries(organization.groups ?? {})),
+    needRule: new Set(organization.need_rule),
+    agentsMayNeedRule: settings.default_agent_access === 'deny' || organization.some_need_rule,
     frozen,
     rules,
     labelRules,

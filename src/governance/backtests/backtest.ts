@@ -107,6 +107,7 @@ const withDrafts = (
     labelRules: activeOf(saved.labelRules),
     approvalsEnabled: saved.settings.approvals_enabled,
     externalTools: saved.settings.external_tools,
+    agentAccess: saved.settings.default_agent_access,
   }),
   toolAccess: saved.toolAccess,
 })

@@ -12,7 +12,7 @@ import { covers, hasRole, roleOfScope, isAgentsOnly } from '../access/scopes.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { growAs } from '../limits/storage.ts'
 import { requireRole, runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
-import type { Role } from '../../policy/types.ts'
+import type { AgentAccess, Role } from '../../policy/types.ts'
 import { refuseScopesOfPeople, roleOfAccount } from './service-accounts.ts'
 
 export interface KeyChange {
@@ -22,6 +22,8 @@ export interface KeyChange {
   readonly expiresAt?: Date | null | undefined
   /** false revokes the key, true restores it. */
   readonly active?: boolean | undefined
+  /** It can only become `deny`. */
+  readonly default_agent_access?: AgentAccess | undefined
   /** For ever: every process refuses the key after the commit. Needs `active: false`. */
   readonly isDeletion?: true
 }
@@ -57,6 +59,7 @@ interface NewKey {
   /** Default: never, and for a service account in a year. */
   readonly expiresAt: Date | null | undefined
   readonly account?: string | undefined
+  readonly default_agent_access?: AgentAccess | undefined
 }
 
 /** As `createApiKey`, in a transaction of `growAs`. */
@@ -91,8 +94,10 @@ export async function addKey(
     // Confirmed if a second factor backs the caller.
     factor_confirmed_at: present.hasFactor ? tx.now : null,
     bound: present.boundTo !== null,
+    default_agent_access: input.default_agent_access ?? 'allow',
   }
   await tx.trx.insertInto('api_keys').values(row).execute()
+  if (row.default_agent_access === 'deny') tx.policyChanged()
   appendKeyEvent(tx, caller, 'created', row)
   return keyView(row, tx.now, present.factorRequired)
 }
@@ -189,8 +194,15 @@ export async function changeApiKey(
     // A client may send the stored time of an expired key back.
     if (change.expiresAt?.getTime() !== row.expires_at?.getTime())
       requireAhead(tx.now, change.expiresAt ?? null)
+    if (row.default_agent_access === 'deny' && change.default_agent_access === 'allow')
+      throw errorAt(
+        'conflict',
+        'default_agent_access',
+        'a key whose agents need a rule stays so: make another key',
+      )
     const next = {
       ...row,
+      default_agent_access: change.default_agent_access ?? row.default_agent_access,
       name: change.name ?? row.name,
       scopes,
       expires_at: change.expiresAt === undefined ? row.expires_at : change.expiresAt,
@@ -200,12 +212,14 @@ export async function changeApiKey(
       // Rights that are added without a second factor end the confirmation.
       factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
     }
-    const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at } = next
+    const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at, default_agent_access } = next
     await tx.trx
       .updateTable('api_keys')
-      .set({ name, scopes, expires_at, revoked_at, deleted_at, factor_confirmed_at })
+      .set({ name, scopes, expires_at, revoked_at, deleted_at, factor_confirmed_at, default_agent_access })
       .where('id', '=', id)
       .execute()
+    // Whether a rule that allows calls is a loosening depends on it.
+    if (next.default_agent_access === 'deny') tx.policyChanged()
     appendKeyEvent(tx, caller, verbOf(row, next), next)
     return keyView(next, tx.now, present.factorRequired)
   })
@@ -353,6 +367,8 @@ export interface KeyView {
   readonly name: string
   readonly last4: string
   readonly scopes: readonly string[]
+  /** With `deny`, a rule must allow each call of an agent that asks with the key. */
+  readonly default_agent_access: AgentAccess
   readonly active: boolean
   readonly created_at: string
   readonly expires_at: string | null
@@ -374,6 +390,7 @@ function keyView(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorR
     name: row.name,
     last4: row.last4,
     scopes: row.scopes,
+    default_agent_access: row.default_agent_access,
     active: row.revoked_at === null && (row.expires_at === null || row.expires_at > now),
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,

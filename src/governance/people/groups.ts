@@ -8,7 +8,7 @@ import type { ManagedBy } from '../../db/schema/policy.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { list, quote } from '../../policy/text.ts'
 import { whyLooserMembers, type GroupUse } from '../../policy/strictness-access.ts'
-import type { JsonObject, Role } from '../../policy/types.ts'
+import type { AgentAccess, JsonObject, Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { refuseManaged } from '../access/managed.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
@@ -29,6 +29,8 @@ export interface GroupView {
   readonly organization_id: string
   readonly name: string
   readonly description: string
+  /** With `deny`, a rule must allow each call of an agent of a member. */
+  readonly default_agent_access: AgentAccess
   readonly member_count: number
   readonly created_by: string
   readonly created_at: string
@@ -195,6 +197,7 @@ export async function insertGroup(
 export interface GroupChange {
   readonly name?: string | undefined
   readonly description?: string | undefined
+  readonly default_agent_access?: AgentAccess | undefined
 }
 
 /** Throws `not_found`, and `conflict` for a taken name, or for another name of a group that a rule names. */
@@ -216,30 +219,49 @@ export async function prepareGroupChange(
   request: GroupChange & { readonly id: string },
 ): Promise<Prepared<GroupView>> {
   const { id, ...change } = request
-  const { name, description, managed_by: managed } = await groupIn(tx, id)
-  const after = { name: change.name ?? name, description: change.description ?? description }
+  const row = await groupIn(tx, id)
+  const { name, managed_by: managed } = row
+  const { before, after } = sidesOf(row, change)
   const isRenamed = after.name !== name
   if (isRenamed) await requireRename(tx, name, after.name)
   return {
     request: { operation: 'group.update', given: plainJson(request) as JsonObject },
     title: `Change the group ${quote(name)}`,
-    before: { name, description },
+    before,
     after,
     managed,
     groups: [name],
-    whyLooser: async () =>
-      isRenamed
+    whyLooser: async () => [
+      ...(isRenamed
         ? whyLooserMembers(await tx.send(namersOfGroup(tx.organizationId, after.name)), {
             comes: true,
             goes: false,
           })
-        : [],
+        : []),
+      ...(row.default_agent_access === 'deny' && after.default_agent_access !== 'deny' ? [agentsFreed] : []),
+    ],
     async save() {
       await updateGroup(tx, id, change, doerOf(changer))
       return groupView(
         await groupsIn(tx.trx, tx.organizationId).where('g.id', '=', id).executeTakeFirstOrThrow(),
       )
     },
+  }
+}
+
+const agentsFreed = 'agents of its members would need no rule that allows a call'
+
+/** The default for agents stands in a change only if it is `deny` before or after. */
+function sidesOf(row: Selectable<GroupsTable>, change: GroupChange) {
+  const { name, description, default_agent_access: access } = row
+  const before = { name, description }
+  const after = { name: change.name ?? name, description: change.description ?? description }
+  const next = change.default_agent_access ?? access
+  if (access === 'allow' && next === 'allow')
+    return { before, after: { ...after, default_agent_access: next } }
+  return {
+    before: { ...before, default_agent_access: access },
+    after: { ...after, default_agent_access: next },
   }
 }
 
@@ -256,9 +278,7 @@ export async function updateGroup(
   change: GroupChange,
   { actor, cause }: Pick<Doer, 'actor' | 'cause'>,
 ): Promise<void> {
-  const { name, description } = await groupIn(tx, id)
-  const before = { name, description }
-  const after = { name: change.name ?? name, description: change.description ?? description }
+  const { before, after } = sidesOf(await groupIn(tx, id), change)
   await tx.trx.updateTable('groups').set(after).where('id', '=', id).execute()
   appendGroupEvent(tx, actor, 'updated', { group_id: id, name: after.name, before, after, ...cause })
 }
@@ -326,7 +346,7 @@ export async function prepareMembership(
   changer: Changer,
   { group: id, user, is_in: isIn }: MembershipRequest,
 ): Promise<Prepared<GroupDetail>> {
-  const { name, managed_by: managed } = await groupIn(tx, id)
+  const { name, managed_by: managed, default_agent_access: access } = await groupIn(tx, id)
   const userId = await personNamed(tx, user)
   const { members } = await readGroup(tx.trx, tx.organizationId, id)
   const wasIn = members.some(({ user_id }) => user_id === userId)
@@ -347,7 +367,10 @@ export async function prepareMembership(
     before: side(wasIn),
     after: side(isIn),
     managed,
-    whyLooser: async () => whyMember(await tx.send(namersOfGroup(tx.organizationId, name))),
+    whyLooser: async () => [
+      ...whyMember(await tx.send(namersOfGroup(tx.organizationId, name))),
+      ...(access === 'deny' && wasIn && !isIn ? [agentsFreed] : []),
+    ],
     whyForNow: async () => whyMember(await tx.send(waitingForGroup(tx.organizationId, id))),
     async save() {
       const group = { id, name }
@@ -509,6 +532,7 @@ const groupView = (row: Selectable<GroupsTable> & { readonly member_count: numbe
   organization_id: row.organization_id,
   name: row.name,
   description: row.description,
+  default_agent_access: row.default_agent_access,
   member_count: row.member_count,
   created_by: row.created_by,
   created_at: row.created_at.toISOString(),

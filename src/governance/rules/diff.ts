@@ -66,6 +66,7 @@ export async function diffRules(
       facts,
       effectsOf: agentEffects(saved.settings),
       externalTools: saved.settings.external_tools,
+      agentAccess: saved.settings.default_agent_access,
     }
     let tried = 0
     let leftOut = false

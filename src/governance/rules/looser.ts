@@ -28,13 +28,14 @@ interface BodyChange {
 }
 
 /** What changes are compared with. It is read once for all changes of an application, because that takes long. */
-export interface Saved extends Pick<LoadedPolicy, 'settings'> {
+export interface Saved extends Pick<LoadedPolicy, 'settings' | 'agentsMayNeedRule'> {
   readonly rules: readonly StoredRule[]
   readonly labelRules: readonly StoredLabelRule[]
 }
 
 export const savedIn = (policy: LoadedPolicy): Saved => ({
   settings: policy.settings,
+  agentsMayNeedRule: policy.agentsMayNeedRule,
   rules: savedRules(policy),
   labelRules: savedLabelRules(policy),
 })
@@ -53,7 +54,7 @@ export async function whyLooser(
 }
 
 function reasonsFor(
-  { rules, labelRules, settings }: Saved,
+  { rules, labelRules, settings, agentsMayNeedRule }: Saved,
   { kind, id, before, after }: BodyChange,
   usual: UsualTerms,
   waiting: ReadonlySet<string>,
@@ -61,7 +62,7 @@ function reasonsFor(
   if (kind === 'rule') {
     const change = changeOf(rules, id, before, after as RuleBody | null)
     const staying = change.others.filter((rule) => !waiting.has(rule.id))
-    return whyLooserRule({ ...change, staying }, termsIn({ settings }, usual))
+    return whyLooserRule({ ...change, staying }, termsIn({ settings, agentsMayNeedRule }, usual))
   }
   const others = labelRules.filter((rule) => rule.id !== id)
   const change = {
@@ -83,9 +84,13 @@ const changeOf = (
   after: RuleBody | null,
 ) => ({ before: before as RuleBody | null, after, others: rules.filter((rule) => rule.id !== id) })
 
-const termsIn = ({ settings }: Pick<LoadedPolicy, 'settings'>, usual: UsualTerms): Terms => ({
+const termsIn = (
+  { settings, agentsMayNeedRule }: Pick<LoadedPolicy, 'settings' | 'agentsMayNeedRule'>,
+  usual: UsualTerms,
+): Terms => ({
   facts,
   threshold: settings.approval_threshold,
+  agentsNeedRule: agentsMayNeedRule,
   ...usual,
 })
 
@@ -153,6 +158,7 @@ async function search(
     facts,
     effectsOf: agentEffects(settings),
     externalTools: settings.external_tools,
+    agentAccess: settings.default_agent_access,
   }
   const found = new Map<string, Change>()
   let [worked, began] = [0, performance.now()]

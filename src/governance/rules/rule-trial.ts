@@ -106,6 +106,7 @@ const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly Rule
     labelRules: [],
     approvalsEnabled: settings.approvals_enabled,
     externalTools: settings.external_tools,
+    agentAccess: settings.default_agent_access,
     frozen,
   })
 

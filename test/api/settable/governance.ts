@@ -146,6 +146,9 @@ export const settingProofs: Proofs = {
   ...setting('default_tool_access', ['allow', 'deny'], ['allow', 'deny'], async (world) => {
     return (await world.ask('Read')).decision
   }),
+  ...setting('default_agent_access', ['allow', 'deny'], ['allow', 'deny'], async (world) => {
+    return (await world.ask('Read')).decision
+  }),
   require_mfa: proof([false, true], [200, 403], async (world, require_mfa) => {
     const { context } = world.api.stack
     await enrolPeople(context, [world.people.owner.userId])

@@ -51,6 +51,15 @@ export const keyProofs: Proofs = {
     })
     return made.user_id === world.people.owner.userId
   }),
+  default_agent_access: proof(['allow', 'deny'], ['allow', 'deny'], async (world, access, way) => {
+    const usual = { scopes: ['agents:authorize'], organization_id: world.id }
+    const { api_key: key } = await keyWith(
+      world,
+      { ...(way === 'POST' ? usual : { scopes: usual.scopes }), default_agent_access: access },
+      way,
+    )
+    return (await world.ask('Read', {}, { key })).decision
+  }),
   active: proof([true, false], [200, 401], async (world, active, way) =>
     opens(world, (await keyWith(world, { active }, way)).api_key),
   ),
@@ -118,6 +127,12 @@ export const groupProofs: Proofs = {
     ['one', 'two'],
     async (world, description, way) => (await groupWith(world, { description }, way)).description,
   ),
+  default_agent_access: proof(['allow', 'deny'], ['allow', 'deny'], async (world, access, way) => {
+    await groupWith(world, { members: [world.people.member.userId] }, 'POST').then(({ id }) =>
+      world.ok('owner', way, `${world.path}/groups/${id}`, { default_agent_access: access }),
+    )
+    return (await world.ask('Read')).decision
+  }),
   'members[]': proof<'member' | 'admin'>(
     ['member', 'admin'],
     ['member', 'admin'],

@@ -298,6 +298,7 @@ describe('governance settings', () => {
       mail_approval_notifications: true,
       external_tools: {},
       default_tool_access: 'allow',
+      default_agent_access: 'allow',
       loosening: 'free',
       require_mfa: false,
       require_sso: false,
