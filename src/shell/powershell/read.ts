@@ -19,7 +19,7 @@ export interface Sink {
 }
 
 const deepest = 60
-const blank = /(?:[ \t\u00a0\f\v]|`\r?\n)+/y
+const blank = /(?:[ \t\u00a0\f\v]|`\r?\n|#[^\n\r]*)+/y
 const anyBlank = /(?:[\s;\u00a0]|`\r?\n|#[^\n\r]*)+/y
 /** After an operator an expression goes on, also on the next line. */
 const lines = /(?:[\s\u00a0]|`\r?\n)+/y
@@ -167,19 +167,11 @@ export class Reader {
       const next = this.#peek()
       if (next === '' || /[\n\r;|)}]/.test(next)) break
       if (next === '&') break
-      if (next === '#') {
-        this.#take(/#[^\n\r]*/y)
-        continue
-      }
       if (next === ',') {
         this.#at += 1
         continue
       }
-      const sign = this.#take(redirect)
-      if (sign !== undefined) {
-        if (!sign.includes('&')) this.#redirection()
-        continue
-      }
+      if (this.#redirected()) continue
       if (next === '{') {
         this.#at += 1
         this.#statements('}')
@@ -201,9 +193,12 @@ export class Reader {
     if (words.length > 0 || blocks > 0) this.#sink.command(words, piped, blocks)
   }
 
-  #redirection(): void {
+  #redirected(): boolean {
+    const sign = this.#take(redirect)
+    if (sign === undefined) return false
     this.#take(blank)
-    this.#sink.text(this.#word(), true)
+    if (!sign.includes('&')) this.#sink.text(this.#word(), true)
+    return true
   }
 
   /** A word of a command: pieces of text, of variables and in quotes, without a blank between. */
@@ -281,7 +276,9 @@ export class Reader {
   }
 
   #quoted(): string {
-    return /['\u2018-\u201b]/.test(this.#peek()) ? this.#single() : this.#double()
+    const text = /['\u2018-\u201b]/.test(this.#peek()) ? this.#single() : this.#double()
+    this.#sink.text(text)
+    return text
   }
 
   #single(): string {
@@ -304,21 +301,26 @@ export class Reader {
     this.#at += 1
     let text = ''
     for (;;) {
-      text += this.#take(/[^"`$\u201c-\u201f]+/y) ?? ''
-      const next = this.#peek()
-      if (next === '') {
+      text += this.#mixed(/[^"`$\u201c-\u201f]+/y)
+      if (this.#peek() === '') {
         this.#sink.unread()
         return text
       }
-      if (next === '`') text += this.#escape()
-      else if (next === '$') text += this.#dollar()
-      else if (/["\u201c-\u201f]/.test(this.#peek(1))) {
-        text += '"'
-        this.#at += 2
-      } else {
-        this.#at += 1
-        return text
-      }
+      this.#at += 1
+      if (!/["\u201c-\u201f]/.test(this.#peek())) return text
+      text += '"'
+      this.#at += 1
+    }
+  }
+
+  /** Text with variables and escapes, up to a character that `plain` does not match. */
+  #mixed(plain: RegExp): string {
+    let text = ''
+    for (;;) {
+      text += this.#take(plain) ?? ''
+      if (this.#peek() === '`') text += this.#escape()
+      else if (this.#peek() === '$') text += this.#dollar()
+      else return text
     }
   }
 
@@ -335,17 +337,7 @@ export class Reader {
     const body = this.#text.slice(start + 1, end)
     this.#at = end + 3
     if (mark === "'" || !/[$`]/.test(body)) return body
-    return new Reader(body, this.#sink, this.#depth + 1).#interpolated()
-  }
-
-  #interpolated(): string {
-    let text = ''
-    while (this.#at < this.#text.length) {
-      text += this.#take(/[^`$]+/y) ?? ''
-      if (this.#peek() === '`') text += this.#escape()
-      else if (this.#peek() === '$') text += this.#dollar()
-    }
-    return text
+    return new Reader(body, this.#sink, this.#depth + 1).#mixed(/[^`$]+/y)
   }
 
   #hash(): string {
@@ -373,11 +365,11 @@ export class Reader {
   #primary(): string {
     const next = this.#peek()
     const after = this.#peek(1)
-    if (next === '"' || next === "'" || /[\u2018-\u201f]/.test(next)) return this.#told(this.#quoted())
+    if (next === '"' || next === "'" || /[\u2018-\u201f]/.test(next)) return this.#quoted()
     if (next === '$') return this.#dollar()
     if (next === '(') return this.#group()
     if (next === '[') return this.#type()
-    if (next === '@' && (after === '"' || after === "'")) return this.#told(this.#hereText())
+    if (next === '@' && (after === '"' || after === "'")) return this.#hereText()
     if (next === '@' && after === '{') return this.#hash()
     if (next === '@' && after === '(') {
       this.#at += 1
@@ -390,11 +382,6 @@ export class Reader {
       return unknown
     }
     return this.#take(number) ?? unknown
-  }
-
-  #told(text: string): string {
-    this.#sink.text(text)
-    return text
   }
 
   /** `[Type]`, with the parentheses of an attribute, and perhaps `::Member`. */
@@ -449,10 +436,6 @@ export class Reader {
       this.#take(blank)
       const next = this.#peek()
       if (next === '' || /[\n\r;|&)}\]]/.test(next)) break
-      if (next === '#') {
-        this.#take(/#[^\n\r]*/y)
-        continue
-      }
       if (/[$"'(@[{\d\u2018-\u201f]/.test(next)) {
         const start = this.#at
         name = next === '$' && this.#peek(1) !== '(' ? this.#nameAhead() : undefined
@@ -469,11 +452,7 @@ export class Reader {
         if (this.#at === start) break
         continue
       }
-      const sign = this.#take(redirect)
-      if (sign !== undefined) {
-        if (!sign.includes('&')) this.#redirection()
-        continue
-      }
+      if (this.#redirected()) continue
       const found = this.#take(operator)
       if (found === undefined) break
       if (/^([-+*/%]|\?\?)?=$/.test(found)) return this.#assignment(name, found)

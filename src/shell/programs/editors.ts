@@ -1,36 +1,15 @@
 import { isUnknown } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
-import { expressionEnd } from './expressions.ts'
 import { has, readOptions, valueOf, valuesOf } from './options.ts'
 import { suspectEverything } from './wrappers.ts'
 
-/** The argument `!command` makes ed edit the output of a command. */
-export const ed: Program = (args, shell, call) => {
-  const read = readOptions(args, {
-    anywhere: true,
-    options:
-      '-EGlrsvVhp: prompt= extended-regexp traditional loose-exit-status restricted quiet silent verbose version help',
-  })
-  const input = (call.input ?? '').split('\n')
-  const codes = [...read.rest.map((word) => /^!(.*)$/s.exec(word)?.[1]), ...input.map(runByEd)]
-  for (const code of codes) {
-    if (code === undefined) continue
-    shell.runsText('an editor runs a command', code)
+/** Whatever follows `!` may be a command: `!date`, `w !sh`, and the argument `!command`. */
+export const ed: Program = (args, shell, { input, fed }) => {
+  if (fed && input === undefined) shell.note('script', 'an editor is given commands that are not known')
+  for (const line of [...args, ...(input ?? '').split('\n')]) {
+    const code = isUnknown(line) ? line : /!(.*)$/s.exec(line)?.[1]
+    if (code !== undefined) shell.runsText('an editor runs a command', code)
   }
-}
-
-/** The shell command in a line of ed: `!date`, `w !sh`, also after addresses and `g/expression/` (`1,$w !sh`). */
-function runByEd(line: string): string | undefined {
-  if (isUnknown(line)) return line
-  for (let at = 0; at < line.length;) {
-    const char = line[at] ?? ''
-    if (char === '/' || char === '?') at = expressionEnd(line, at + 1, char) + 1
-    else if (/[gGvV]/.test(char)) at = expressionEnd(line, at + 2, line[at + 1] ?? '') + 1
-    else if (char === "'") at += 2
-    else if (/[\s\d.,;$%+^\uFFF0\uFFF1-]/.test(char)) at += 1
-    else return /^(?:[eEfrwW]q?\s*)?!(.*)$/.exec(line.slice(at))?.[1]
-  }
-  return undefined
 }
 
 export const emacs: Program = (args, shell, _, name) => {
@@ -49,14 +28,9 @@ export const pager: Program = (args, shell, _, name) => {
 }
 
 function toldToMan(args: readonly string[], shell: Shell): string[] {
-  const read = readOptions(args, {
-    anywhere: true,
-    options:
-      '-fkaiIucdDlKtTXZW7hVwHoC:R:L:m:M:S:s:E:r:p:P:e:B: pager= config-file= recode= locale= systems= manpath= sections= extension= encoding= preprocessor= prompt= html',
-  })
+  const read = readOptions(args, { anywhere: true, options: '-C:P:B:H:: config-file= pager= html=' })
   if (has(read, 'C', 'config-file')) shell.note('script', '`man` is given its settings')
-  const browsers = args.map((arg) => /^-[a-zA-Z]*?H(.+)$/s.exec(arg)?.[1] ?? '')
-  return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
+  return valuesOf(read, 'P', 'B', 'H', 'pager', 'html')
 }
 
 export const terminal: Program = (args, shell, call, name) =>

@@ -58,7 +58,8 @@ export const keyProofs: Proofs = {
       { ...(way === 'POST' ? usual : { scopes: usual.scopes }), default_agent_access: access },
       way,
     )
-    return (await world.ask('Read', {}, { key })).decision
+    const asked = { agent: { name: 'a', kind: 'hook' }, session_id: key, tool_name: 'Read', tool_input: {} }
+    return (await world.send({ key }, 'POST', '/authorize', asked)).body.decision
   }),
   active: proof([true, false], [200, 401], async (world, active, way) =>
     opens(world, (await keyWith(world, { active }, way)).api_key),
