@@ -29,7 +29,7 @@ export interface Call {
   /** Null or absent if the call stays here. Not read for a call of an agent. */
   readonly destination?: string | null | undefined
   readonly labels: readonly Label[]
-  /** Of an agent whose person, group or key passes only where a rule allows it, beside the organization's setting. */
+  /** The agent's key, or a group of its person, says that a rule must allow it. The organization's setting may too. */
   readonly needsRule?: boolean | undefined
   /** By dotted path, the labels of the parameter's sources, for `from_label`. If absent, all sources of the call. */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined

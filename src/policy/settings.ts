@@ -34,7 +34,13 @@ export const governanceSettings = z.strictObject({
   default_agent_access: z.enum(agentAccess).default('allow'),
   require_mfa: z.boolean().default(false),
   require_sso: z.boolean().default(false),
-  keep_decision_params: z.boolean().default(true),
+  /** Which inputs of agents' calls stay, sealed: for backtests and for those who decide. `true` and `false` are old names. */
+  keep_decision_params: z
+    .preprocess(
+      (value) => (value === true ? 'all' : value === false ? 'none' : value),
+      z.enum(['all', 'held', 'none']),
+    )
+    .default('all'),
   /** Who sees values of runs besides those who take part in them (docs/security.md). */
   run_values: z.enum(['participants', 'members', 'everyone']).default('participants'),
   /** Values in memory with one of these labels are read by who wrote them, admins and owners, and by runs. */

@@ -98,7 +98,7 @@ export const apiKeyRoutes = [
     run: (
       context,
       caller,
-      { expires_at: expiresAt, service_account: account, organization_id: _, ...input },
+      { expires_at: expiresAt, service_account: account, ...input },
       once,
     ) => createApiKey(context, caller, { ...input, expiresAt, account }, once),
     show: ({ secret, ...key }) => ({ ...answer(key), api_key: secret }),

@@ -228,6 +228,7 @@ function recordDecision(locked: LockedCall, judged: DecidedCall): AgentDecision 
     input_hash: op.inputHash,
     requested_by: op.key.userId,
   })
+  if (judged.approvalId === null) keepInput(locked, id)
   if (toolUseId !== null)
     ledger.addPrior({
       ...common,
@@ -251,6 +252,21 @@ function recordDecision(locked: LockedCall, judged: DecidedCall): AgentDecision 
       ? { approval_id: judged.approvalId, expires_at: judged.expiresAt }
       : {}),
   }
+}
+
+/** A row has about so many bytes beside the sealed input. */
+const rowBytes = 128
+/** The last part of `storage_mb` is left to what must be stored: over it, every call would be denied. */
+const mostUsed = 0.8
+
+/** For backtests. The approval of a held call has its input already. */
+function keepInput({ tx, ledger, op }: LockedCall, decisionId: string): void {
+  if (tx.policy.settings.keep_decision_params !== 'all' || op.sealForDecision === null) return
+  if (tx.storedBytes > mostUsed * tx.policy.limits.storage_mb * 1024 ** 2) return
+  const sealed = op.sealForDecision(decisionId)
+  const bytes = sealed.length + rowBytes
+  tx.stores(bytes)
+  ledger.newInputs.push({ decisionId, sealed, bytes })
 }
 
 function appendDecided(

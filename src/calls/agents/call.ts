@@ -30,6 +30,8 @@ export interface AskedCall {
   /** This is in characters of the input. */
   readonly weight: number
   readonly seal: (approvalId: string) => Buffer
+  /** Null if the input is too large to be kept for backtests. */
+  readonly sealForDecision: ((decisionId: string) => Buffer) | null
   /** A person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
   /** A rule that requires the approval can set another time. 0 means that the approval never expires. */

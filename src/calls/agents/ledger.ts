@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { readAgentLedger, writeAgentSessions } from '../../db/queries/agents.ts'
+import { insertInputs, readAgentLedger, writeAgentSessions, type NewInput } from '../../db/queries/agents.ts'
 import { updateApprovals } from '../../db/queries/approvals.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
@@ -80,6 +80,7 @@ export class AgentLedger {
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
+  readonly newInputs: NewInput[] = []
   readonly dirtyApprovals = new Set<ApprovalRecord>()
   readonly #sessions = new Map<string, SessionRecord>()
   readonly #byId = new Map<string, SessionRecord>()
@@ -143,6 +144,7 @@ export class AgentLedger {
     )
     if (moved.length > 0) parts.push(updateApprovals(moved))
     if (this.newDecisions.length > 0) parts.push(insertDecisions(tx, this.newDecisions))
+    if (this.newInputs.length > 0) parts.push(insertInputs(tx.organizationId, this.newInputs))
     if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
   }
 }

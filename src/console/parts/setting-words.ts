@@ -179,13 +179,19 @@ export const settingSections: readonly (readonly [
       },
       keep_decision_params: {
         title: 'What agents wanted to do',
-        choices: yesNo(
+        choices: [
           [
+            'all',
             'Kept',
-            'The parameters of a held call stay readable after it is decided, until old data is removed.',
+            'The parameters of each decided call stay encrypted for 30 days, so that a backtest decides it again. Those of a held call stay readable until old data is removed.',
           ],
-          ['Deleted', 'The parameters of a held call are deleted as soon as it is decided.'],
-        ),
+          ['held', 'Kept for held calls', 'Only the parameters of held calls stay.'],
+          [
+            'none',
+            'Deleted',
+            'The parameters of a held call are deleted as soon as it is decided. Others are never kept.',
+          ],
+        ],
       },
     },
   ],

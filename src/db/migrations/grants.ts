@@ -14,6 +14,7 @@ const appendOnly = [
   'agent_observations',
   'storage_moves',
   'resolutions',
+  'decision_inputs',
 ]
 const changeable = [
   'organizations',
@@ -85,6 +86,7 @@ const changeable = [
   'rerun_items',
 ]
 const deletable = [
+  'decision_inputs',
   'run_events',
   'policy_versions',
   'memberships',

@@ -35,6 +35,7 @@ import { ruleCounts } from './0035-rule-counts.ts'
 import { deniedByRule } from './0036-denied-by-rule.ts'
 import { votesOfPerson } from './0037-votes-of-person.ts'
 import { approvalsListing } from './0038-approvals-listing.ts'
+import { decisionInputs } from './0043-decision-inputs.ts'
 import { defaultAgentAccess } from './0042-default-agent-access.ts'
 import { agentSessionsWritten } from './0040-agent-sessions-written.ts'
 import { touches } from './0028-touches.ts'
@@ -85,6 +86,7 @@ export const migrations: readonly [Migration, ...Migration[]] = [
   { name: '0038-approvals-listing', sql: approvalsListing },
   { name: '0040-agent-sessions-written', sql: agentSessionsWritten },
   { name: '0042-default-agent-access', sql: defaultAgentAccess },
+  { name: '0043-decision-inputs', sql: decisionInputs },
 ]
 
 export interface Migration {

@@ -196,6 +196,23 @@ export const newestSessionIds = (given: {
   ) as found order by id desc limit ${given.most})`
 }
 
+export interface NewInput {
+  readonly decisionId: string
+  readonly sealed: Buffer
+  readonly bytes: number
+}
+
+/** CTE. */
+export const insertInputs = (
+  organizationId: string,
+  inputs: readonly NewInput[],
+): RawBuilder<unknown> => sql`kept_inputs as (
+    insert into decision_inputs (organization_id, decision_id, sealed, bytes)
+    select ${organizationId}, decision_id, sealed, bytes
+    from unnest(${inputs.map((each) => each.decisionId)}::text[], ${inputs.map((each) => each.sealed)}::bytea[],
+      ${inputs.map((each) => each.bytes)}::int[]) as kept(decision_id, sealed, bytes)
+  )`
+
 /** CTE. The name, person and organization of a session never change. */
 export const writeAgentSessions = (
   organizationId: string,

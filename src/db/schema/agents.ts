@@ -44,6 +44,15 @@ export interface AgentObservationsTable {
   at: Generated<Date>
 }
 
+/** Rows are inserted and deleted, never changed. */
+export interface DecisionInputsTable {
+  decision_id: string
+  organization_id: string
+  sealed: Buffer
+  bytes: number
+  kept_at: Generated<Date>
+}
+
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
@@ -60,5 +69,6 @@ export interface ToolPoliciesTable {
 export interface AgentsTables {
   agent_sessions: AgentSessionsTable
   agent_observations: AgentObservationsTable
+  decision_inputs: DecisionInputsTable
   tool_policies: ToolPoliciesTable
 }

@@ -18,7 +18,7 @@ import { readCall } from '../../calls/agents/classify.ts'
 import { mayDecide } from '../approvals/requirement.ts'
 import { effectiveParams, openParams } from '../runs/values/sealed-params.ts'
 import { UnsealError } from '../sealing/format.ts'
-import { agentInputBinding } from '../sealing/bindings.ts'
+import { agentInputBinding, decisionInputBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
 export const mostSamples = 20
@@ -253,7 +253,7 @@ function slicesOf(calls: readonly CallDecision[]): string[][] {
 
 /**
  * Why a recorded call is not decided again.
- * - `parameters_not_kept`: the verdict depends on them, and most calls of agents store none.
+ * - `parameters_not_kept`: the verdict depends on them, and they were not kept, or for at most 30 days.
  * - `parameters_not_shown`: it depends on parameters that the caller may not see.
  * - `parameters_unreadable`: they cannot be decrypted.
  * - `policy_decided`: not the rules decide, then or now, but a tool policy, a freeze, a limit, or a missing role.
@@ -295,7 +295,7 @@ async function openKnown(
   call: DecidedCall,
   viewer: { readonly role: Role },
 ): Promise<KnownParams> {
-  const { run_id: runId, step_id: stepId, run_params, agent_params } = call
+  const { run_id: runId, step_id: stepId, run_params, agent_params, kept_params } = call
   // What groups alone decide is shown to owners too, who say who is in them.
   const approver = call.by_groups ? 'owner' : call.approver
   try {
@@ -311,9 +311,12 @@ async function openKnown(
         paramLabels: new Map(paramLabels),
       }
     }
-    if (agent_params === null || call.approval_id === null) return 'parameters_not_kept'
-    if (!mayDecide(viewer.role, approver ?? 'owner')) return 'parameters_not_shown'
-    const input = await sealer.open(agentInputBinding(call.approval_id), agent_params)
+    const held = call.approval_id !== null && agent_params !== null
+    if (!held && kept_params === null) return 'parameters_not_kept'
+    if (!mayDecide(viewer.role, approver ?? (held ? 'owner' : 'admin'))) return 'parameters_not_shown'
+    const input = held
+      ? await sealer.open(agentInputBinding(call.approval_id), agent_params)
+      : await sealer.open(decisionInputBinding(call.id), kept_params as Buffer)
     const { params } = readCall(call.tool, JSON.parse(input) as JsonObject, {})
     return params === null ? 'policy_decided' : { params }
   } catch (error) {

@@ -10,7 +10,7 @@ const batch = 50
  * Removes what is older than RETENTION_DAYS, unless it is 0 (then only `removeUnkept`):
  * - inputs, sealed parameters, outputs, results and events of runs that have ended;
  * - uploaded files that no run has used;
- * - sealed inputs of agents' calls that were decided, and of decided changes;
+ * - sealed inputs of agents' calls that were decided, and of decided changes (those for backtests after 30 days at most);
  * - revoked connections;
  * - messages, unless they are about something that still waits.
  *
@@ -20,6 +20,16 @@ const batch = 50
 export async function removeOldData(context: Configured): Promise<number> {
   const { retentionDays } = context.config
   await removeUnkept(context.db)
+  const days = retentionDays === 0 ? inputDays : Math.min(inputDays, retentionDays)
+  await inBatches(
+    () =>
+      sql`
+      delete from decision_inputs
+      where decision_id in (select decision_id from decision_inputs
+                            where kept_at < clock_timestamp() - ${days}::float8 * interval '1 day'
+                            limit ${inputBatch})`.execute(context.db),
+    inputBatch,
+  )
   if (retentionDays === 0) return 0
   const cutoff = sql`clock_timestamp() - ${retentionDays}::float8 * interval '1 day'`
   await inBatches(() =>
@@ -52,20 +62,36 @@ export async function removeOldData(context: Configured): Promise<number> {
   }
 }
 
-/** With `keep_decision_params` off, an input is kept only while its approval is pending (docs/decisions/0051). */
+/** Inputs for backtests are many and small. */
+const inputBatch = 1_000
+const inputDays = 30
+
+/** An organization may keep less than RETENTION_DAYS says. With `none`, an input is kept only while its approval is pending (docs/decisions/0051). */
 async function removeUnkept(db: Db): Promise<void> {
   await inBatches(() =>
     sql`
       update approvals set params_sealed = null
       where id in (select a.id from approvals a join organizations o on o.id = a.organization_id
                    where a.kind = 'agent_call' and a.params_sealed is not null and a.status <> 'pending'
-                     and not coalesce((o.settings->>'keep_decision_params')::boolean, true)
+                     and o.settings->>'keep_decision_params' in ('none', 'false')
                    limit ${batch} for update of a skip locked)`.execute(db),
+  )
+  await inBatches(
+    () =>
+      sql`
+      delete from decision_inputs
+      where decision_id in (select i.decision_id from decision_inputs i join organizations o on o.id = i.organization_id
+                            where o.settings->>'keep_decision_params' in ('held', 'none', 'false')
+                            limit ${inputBatch})`.execute(db),
+    inputBatch,
   )
 }
 
-async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigint }>): Promise<void> {
-  for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
+async function inBatches(
+  remove: () => Promise<{ readonly numAffectedRows?: bigint }>,
+  most = batch,
+): Promise<void> {
+  for (;;) if (((await remove()).numAffectedRows ?? 0n) < most) return
 }
 
 function removeBatch(db: Db, days: number): Promise<number> {

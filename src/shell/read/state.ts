@@ -40,7 +40,7 @@ interface Bound {
 export interface Body {
   readonly sites: Site[]
   readonly bound: Bound[]
-  /** Of redirections. */
+  /** Files of redirections. */
   readonly targets: { readonly word: Word; readonly writes: boolean }[]
   /** Texts that bash evaluates as expressions and that contain variables. */
   readonly expressions: (() => readonly string[])[]

@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { newId } from '../../../src/contract/ids.ts'
+import { readStorageDrift } from '../../../src/db/queries/limits.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { addKey } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 import { until } from '../../stack/until.ts'
+import { asAdmin } from '../../support/postgres.ts'
 import { Agent, agentWorld, useAgentWorld, type AgentWorld } from './agent.ts'
 
 /* Calls that a rule holds, until they run, are denied or are withdrawn: POST /authorize and POST /hooks/claude-code. */
@@ -146,6 +148,44 @@ describe('a held call', () => {
     expect((await world.approval(second)).params.content).toBe('secret')
     // The agent sends the input again with each question, so the removed input is not needed.
     expect((await agent.ask('Write', input)).decision).toBe('allow')
+  })
+})
+
+describe('the input of a call that is not held', () => {
+  /** How many are kept, and by how much the counter of the organization is wrong. */
+  const counted = async () => {
+    const { rows } = await readStorageDrift(world.organizationId).execute(server.context.db)
+    const kept = await server.context.pool.query(
+      'select count(*)::int as kept from decision_inputs where organization_id = $1',
+      [world.organizationId],
+    )
+    return { kept: kept.rows[0].kept, drift: Number(rows[0]?.bytes) }
+  }
+
+  test('stays sealed for 30 days, counts towards `storage_mb`, and goes when the setting says so', async () => {
+    const agent = world.agent()
+    await agent.ask('WebFetch', { url: 'https://secret.example' })
+    await agent.ask('WebFetch', { url: 'https://other.example' })
+    expect(await counted()).toEqual({ kept: 2, drift: 0 })
+    const { rows } = await server.context.pool.query('select sealed from decision_inputs where organization_id = $1', [world.organizationId]) // prettier-ignore
+    expect(rows.map(({ sealed }) => sealed.includes('secret.example'))).toEqual([false, false])
+    await asAdmin(server.adminUrl, (client) => client.query(`update decision_inputs set kept_at = now() - interval '31 days' where organization_id = $1 and decision_id = (select min(decision_id) from decision_inputs where organization_id = $1)`, [world.organizationId])) // prettier-ignore
+    await removeOldData(server.context)
+    expect(await counted()).toEqual({ kept: 1, drift: 0 })
+    await world.change('PATCH', '/governance', { keep_decision_params: 'held' })
+    await agent.ask('WebFetch', { url: 'https://third.example' })
+    await removeOldData(server.context)
+    expect(await counted()).toEqual({ kept: 0, drift: 0 })
+  })
+
+  test('is not kept once four fifths of `storage_mb` are used, so that calls go on', async () => {
+    await world.change('PATCH', '/quota', { storage_mb: 10 })
+    const { pool } = server.context
+    await pool.query('update chain_head set stored_bytes = $2 where organization_id = $1', [world.organizationId, 9 * 1024 ** 2]) // prettier-ignore
+    expect(await world.agent().ask('WebFetch', { url: 'https://a.example' })).toMatchObject({
+      decision: 'allow',
+    })
+    expect(await counted()).toMatchObject({ kept: 0 })
   })
 })
 

@@ -163,7 +163,7 @@ export const settingProofs: Proofs = {
     const cookie = await factorCookie(world.api.stack.context, world.people.member.userId)
     return (await world.send({ cookie }, 'GET', `/workflows?organization_id=${world.id}`)).status
   }),
-  ...setting('keep_decision_params', [true, false], [{ file_path: 'a' }, undefined], async (world) => {
+  ...setting('keep_decision_params', ['all', 'none'], [{ file_path: 'a' }, undefined], async (world) => {
     const id = await held(world)
     await approve(world, id)
     await removeOldData(world.api.stack.context)

@@ -246,8 +246,21 @@ describe('calls of agents', () => {
     })
   })
 
-  test('that were allowed are decided without their input, where no parameter matters', async () => {
+  test('that were allowed are decided again with their input, up to 16 KiB of it', async () => {
+    const only = { name: 'no fetch', verdict: 'deny', tools: ['WebFetch'], params: [{ param: 'url', operator: 'domain_in', value: ['evil.net'] }] } // prettier-ignore
     await ask('WebFetch', { url: 'https://evil.net' })
+    const other = { ...only, params: [{ param: 'url', operator: 'domain_in', value: ['acme.com'] }] }
+    expect(await backtest([other])).toMatchObject({ examined: 1, changed: 0, not_replayable: [] })
+    await shouldChange('allow->deny', [only])
+    const since = await now()
+    await ask('WebFetch', { url: 'https://evil.net', prompt: 'x'.repeat(17_000) })
+    expect(await backtest([only], { since })).toMatchObject(undecided('parameters_not_kept'))
+  })
+
+  test('that were allowed are decided without their input, where no parameter matters and none was kept', async () => {
+    await engine.settings({ keep_decision_params: 'held' })
+    await ask('WebFetch', { url: 'https://evil.net' })
+    await engine.settings({ keep_decision_params: 'all' })
     const fetches = { name: 'no fetch', verdict: 'deny', tools: ['WebFetch'] }
     await shouldChange('allow->deny', [fetches])
     const some = { ...fetches, params: [{ param: 'url', operator: 'domain_in', value: ['evil.net'] }] }

@@ -305,7 +305,7 @@ describe('governance settings', () => {
       restricted_labels: ['confidential', 'pii'],
       trust_answers: false,
       run_values: 'participants',
-      keep_decision_params: true,
+      keep_decision_params: 'all',
     })
   })
 
