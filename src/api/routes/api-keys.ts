@@ -95,12 +95,8 @@ export const apiKeyRoutes = [
     body: apiKeyBody,
     answer: newApiKey,
     audit: ['api_key.created'],
-    run: (
-      context,
-      caller,
-      { expires_at: expiresAt, service_account: account, ...input },
-      once,
-    ) => createApiKey(context, caller, { ...input, expiresAt, account }, once),
+    run: (context, caller, { expires_at: expiresAt, service_account: account, ...input }, once) =>
+      createApiKey(context, caller, { ...input, expiresAt, account }, once),
     show: ({ secret, ...key }) => ({ ...answer(key), api_key: secret }),
   }),
   keys.list({
