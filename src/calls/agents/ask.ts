@@ -11,7 +11,6 @@ import { effectiveLimits } from '../../contract/plan-limits.ts'
 import { storageOver } from '../../governance/limits/storage.ts'
 import { noteRefusal, type Taken } from '../../governance/limits/rates.ts'
 import { hasRole } from '../../governance/access/scopes.ts'
-import { agentInputBinding, decisionInputBinding } from '../../governance/sealing/bindings.ts'
 import { authorizeCalls } from './authorize.ts'
 import { readCall, type Surroundings } from './classify.ts'
 import { callHash, hashOfCall } from './same-call.ts'
@@ -50,9 +49,6 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
     ...(requestId === undefined ? {} : { requestId }),
   }
 }
-
-/** A larger input of a call that was not held is not kept. */
-export const mostKeptBytes = 16 * 1024
 
 /** A try fails if a concurrent question has opened the same agent session in another organization. */
 const mostTries = 3
@@ -99,11 +95,8 @@ export async function authorize(
         params: call.covered,
         inputHash,
         weight: input.length,
-        seal: (approvalId) => seal(agentInputBinding(approvalId), input),
-        sealForDecision:
-          Buffer.byteLength(input) > mostKeptBytes
-            ? null
-            : (decisionId) => seal(decisionInputBinding(decisionId), input),
+        seal,
+        input,
         mustBeConfirmed: context.config.people.mustBeConfirmed,
         approvalSeconds: agentApprovalSeconds,
         limitNotedAt: context.agentSessions.limitNotedAt,

@@ -254,19 +254,16 @@ function recordDecision(locked: LockedCall, judged: DecidedCall): AgentDecision 
   }
 }
 
-/** A row has about so many bytes beside the sealed input. */
-const rowBytes = 128
+/** A larger input is not kept for backtests. */
+const mostKeptBytes = 16 * 1024
 /** The last part of `storage_mb` is left to what must be stored: over it, every call would be denied. */
 const mostUsed = 0.8
 
 /** For backtests. The approval of a held call has its input already. */
 function keepInput({ tx, ledger, op }: LockedCall, decisionId: string): void {
-  if (tx.policy.settings.keep_decision_params !== 'all' || op.sealForDecision === null) return
+  if (tx.policy.settings.keep_decision_params !== 'all' || Buffer.byteLength(op.input) > mostKeptBytes) return
   if (tx.storedBytes > mostUsed * tx.policy.limits.storage_mb * 1024 ** 2) return
-  const sealed = op.sealForDecision(decisionId)
-  const bytes = sealed.length + rowBytes
-  tx.stores(bytes)
-  ledger.newInputs.push({ decisionId, sealed, bytes })
+  ledger.keep(decisionId, op)
 }
 
 function appendDecided(

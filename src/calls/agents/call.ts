@@ -3,6 +3,7 @@ import type { JsonObject, Label, SideEffect, Verdict } from '../../policy/types.
 import type { ChainTx } from '../../governance/audit/chain-tx.ts'
 import type { Actor } from '../../governance/audit/entry.ts'
 import type { SessionCache } from '../../governance/access/identity.ts'
+import type { Seal } from '../../governance/sealing/sealer.ts'
 import type { ReadCall } from './classify.ts'
 import type { AgentLedger, CallKey, PriorDecision, SessionRecord } from './ledger.ts'
 import { newId } from '../../contract/ids.ts'
@@ -29,9 +30,9 @@ export interface AskedCall {
   readonly inputHash: string | null
   /** This is in characters of the input. */
   readonly weight: number
-  readonly seal: (approvalId: string) => Buffer
-  /** Null if the input is too large to be kept for backtests. */
-  readonly sealForDecision: ((decisionId: string) => Buffer) | null
+  readonly seal: Seal
+  /** Its canonical JSON. */
+  readonly input: string
   /** A person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
   /** A rule that requires the approval can set another time. 0 means that the approval never expires. */

@@ -1,3 +1,4 @@
+import { agentInputBinding } from '../../governance/sealing/bindings.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import {
@@ -117,7 +118,7 @@ function holdCall(locked: LockedCall, decided: Decided, again: HeldAgain | null)
   )
   const approval: NewApproval = {
     record,
-    sealed: op.seal(record.id),
+    sealed: op.seal(agentInputBinding(record.id), op.input),
     state: null,
     tool: op.call.tool,
     side_effect: sideEffect,

@@ -1,9 +1,11 @@
 import { sql } from 'kysely'
-import { insertInputs, readAgentLedger, writeAgentSessions, type NewInput } from '../../db/queries/agents.ts'
+import { insertInputs, readAgentLedger, writeAgentSessions, type NewInputs } from '../../db/queries/agents.ts'
 import { updateApprovals } from '../../db/queries/approvals.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+import { keptInputsBinding } from '../../governance/sealing/bindings.ts'
+import type { Seal } from '../../governance/sealing/sealer.ts'
 import type { ChainReader, ChainTx } from '../../governance/audit/chain-tx.ts'
 import {
   insertApprovals,
@@ -63,6 +65,9 @@ export interface PriorDecision {
   readonly observed: boolean
 }
 
+/** A row of kept inputs has about so many bytes beside the inputs and 40 for each id. */
+const rowBytes = 256
+
 const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
 const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
 
@@ -80,7 +85,8 @@ export class AgentLedger {
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
-  readonly newInputs: NewInput[] = []
+  readonly #inputs: { readonly decisionId: string; readonly input: string }[] = []
+  #seal: Seal | null = null
   readonly dirtyApprovals = new Set<ApprovalRecord>()
   readonly #sessions = new Map<string, SessionRecord>()
   readonly #byId = new Map<string, SessionRecord>()
@@ -135,6 +141,24 @@ export class AgentLedger {
     if (known === undefined || known.id < record.id) this.#ofCall.set(key, record)
   }
 
+  /** The inputs of the batch are sealed together when it is written. */
+  keep(decisionId: string, { input, seal }: { readonly input: string; readonly seal: Seal }): void {
+    this.#inputs.push({ decisionId, input })
+    this.#seal = seal
+  }
+
+  #keptInputs(tx: ChainTx): NewInputs | null {
+    const [first] = this.#inputs
+    if (first === undefined || this.#seal === null) return null
+    const id = first.decisionId
+    // Canonical JSON has no line break.
+    const sealed = this.#seal(keptInputsBinding(id), this.#inputs.map(({ input }) => input).join('\n'))
+    const bytes = sealed.length + rowBytes + this.#inputs.length * 40
+    tx.stores(bytes)
+    const decisionIds = this.#inputs.map(({ decisionId }) => decisionId)
+    return { id, organizationId: tx.organizationId, decisionIds, sealed, bytes, decidedAt: tx.now }
+  }
+
   write(tx: ChainTx): void {
     const parts = []
     if (this.#dirty.size > 0) parts.push(writeAgentSessions(tx.organizationId, [...this.#dirty]))
@@ -144,7 +168,8 @@ export class AgentLedger {
     )
     if (moved.length > 0) parts.push(updateApprovals(moved))
     if (this.newDecisions.length > 0) parts.push(insertDecisions(tx, this.newDecisions))
-    if (this.newInputs.length > 0) parts.push(insertInputs(tx.organizationId, this.newInputs))
+    const kept = this.#keptInputs(tx)
+    if (kept !== null) parts.push(insertInputs(kept))
     if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
   }
 }

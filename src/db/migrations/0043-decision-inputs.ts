@@ -9,20 +9,25 @@ import { countedResolutions } from './0027-resolutions.ts'
 export const countedInputs: CountedTable = { name: 'decision_inputs', bytes: 't.bytes' }
 
 /**
- * What agents asked about, for backtests. Approvals keep the inputs of held calls themselves. Rows are inserted many times
- * a second, so the transaction that inserts them counts them, as it counts the decisions.
+ * What agents asked about, for backtests: one row for the decisions of one transaction, because sealing each input takes as
+ * long as the rest of a decision. Approvals keep the inputs of held calls themselves. Rows are inserted many times a
+ * second, so the transaction that inserts them counts them, as it counts the decisions.
  */
 export const decisionInputs = `
 create table decision_inputs (
-  decision_id text primary key,
+  -- The first of its decisions.
+  id text primary key,
   organization_id text not null references organizations,
+  decision_ids text[] not null,
+  -- As many lines, each the canonical JSON of an input.
   sealed bytea not null,
   -- With the row itself.
   bytes integer not null,
-  kept_at timestamptz not null default now()
+  -- \`decided_at\` of its decisions.
+  decided_at timestamptz not null
 );
-create index decision_inputs_by_age on decision_inputs (kept_at);
-create index decision_inputs_of on decision_inputs (organization_id);
+create index decision_inputs_by_age on decision_inputs (decided_at);
+create index decision_inputs_of on decision_inputs (organization_id, decided_at);
 ${countRows(countedInputs)}
 drop trigger decision_inputs_added on decision_inputs;
 ${recountFunction([

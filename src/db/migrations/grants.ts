@@ -14,9 +14,9 @@ const appendOnly = [
   'agent_observations',
   'storage_moves',
   'resolutions',
-  'decision_inputs',
 ]
 const changeable = [
+  'decision_inputs',
   'organizations',
   'users',
   'memberships',

@@ -196,21 +196,21 @@ export const newestSessionIds = (given: {
   ) as found order by id desc limit ${given.most})`
 }
 
-export interface NewInput {
-  readonly decisionId: string
+/** They are of the decisions of one transaction. */
+export interface NewInputs {
+  readonly id: string
+  readonly organizationId: string
+  readonly decisionIds: readonly string[]
   readonly sealed: Buffer
   readonly bytes: number
+  readonly decidedAt: Date
 }
 
 /** CTE. */
-export const insertInputs = (
-  organizationId: string,
-  inputs: readonly NewInput[],
-): RawBuilder<unknown> => sql`kept_inputs as (
-    insert into decision_inputs (organization_id, decision_id, sealed, bytes)
-    select ${organizationId}, decision_id, sealed, bytes
-    from unnest(${inputs.map((each) => each.decisionId)}::text[], ${inputs.map((each) => each.sealed)}::bytea[],
-      ${inputs.map((each) => each.bytes)}::int[]) as kept(decision_id, sealed, bytes)
+export const insertInputs = (kept: NewInputs): RawBuilder<unknown> => sql`kept_inputs as (
+    insert into decision_inputs (id, organization_id, decision_ids, sealed, bytes, decided_at)
+    values (${kept.id}, ${kept.organizationId}, ${[...kept.decisionIds]}::text[], ${kept.sealed}::bytea, ${kept.bytes}::int,
+      ${kept.decidedAt}::timestamptz)
   )`
 
 /** CTE. The name, person and organization of a session never change. */

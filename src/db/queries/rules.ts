@@ -21,6 +21,9 @@ export interface CallDecision {
   readonly bytes: number
 }
 
+/** Joins the kept inputs `i` of the decision `d`. */
+const inputsOfDecision = sql`i.organization_id = d.organization_id and i.decided_at = d.decided_at and d.id = any(i.decision_ids)`
+
 /** `since` is inclusive, `until` exclusive. */
 export const newestDecisions = (
   organizationId: string,
@@ -29,10 +32,10 @@ export const newestDecisions = (
 ): RawBuilder<CallDecision> => sql`
   select d.id, d.run_id, d.step_id, coalesce(d.item_index, -1) as item_index, d.session_id, d.tool_use_id, d.params_hash,
     d.approval_id, a.supersedes_id, d.decided_at, e.revision is not null and e.params_hash = d.params_hash as edited,
-    coalesce(octet_length(e.params_sealed), octet_length(a.params_sealed), i.bytes, 0) as bytes
+    coalesce(octet_length(e.params_sealed), octet_length(a.params_sealed), i.bytes / cardinality(i.decision_ids), 0) as bytes
   from decisions d
   left join approvals a on a.id = d.approval_id
-  left join decision_inputs i on i.decision_id = d.id
+  left join decision_inputs i on ${inputsOfDecision}
   left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
   where d.organization_id = ${organizationId} and d.decided_at >= coalesce(${since}::timestamptz, '-infinity')
     and d.decided_at < coalesce(${until}::timestamptz, 'infinity')
@@ -64,8 +67,10 @@ export interface DecidedCall {
   readonly run_params: Buffer | null
   /** Input of a held call of an agent, if it was kept. */
   readonly agent_params: Buffer | null
-  /** Only a call that was not held has them. */
-  readonly kept_params: Buffer | null
+  /** Only a call that was not held has them, sealed with those of other calls. `kept_line` is its own, from 0. */
+  readonly kept_inputs: Buffer | null
+  readonly kept_id: string | null
+  readonly kept_line: number | null
   /** Who may decide the approval of an agent's call, or all approvals of a run. */
   readonly approver: 'admin' | 'owner' | null
   /** Whether groups alone decide it, or one of them. */
@@ -80,7 +85,8 @@ export interface DecidedCall {
 export const decidedCalls = (organizationId: string, ids: readonly string[]): RawBuilder<DecidedCall> => sql`
   select d.id, d.run_id, d.step_id, d.item_index, d.session_id, d.tool, d.side_effect, d.destination, d.verdict, d.rule_id, d.rule_name,
     d.reason, d.labels, d.approval_id, d.decided_at, r.requester_email, m.user_id as asker, m.role, e.params_sealed as run_params,
-    a.params_sealed as agent_params, i.sealed as kept_params, s.author_roles,
+    a.params_sealed as agent_params, i.sealed as kept_inputs, i.id as kept_id,
+    array_position(i.decision_ids, d.id) - 1 as kept_line, s.author_roles,
     array(select t.role from jsonb_each_text(e.revision->'typed') as typed
           left join memberships t on t.organization_id = d.organization_id and t.user_id = typed.value) as typist_roles,
     coalesce(a.approver, (select max(approver) from approvals where run_id = d.run_id)) as approver,
@@ -92,7 +98,7 @@ export const decidedCalls = (organizationId: string, ids: readonly string[]): Ra
   left join effects e on e.run_id = d.run_id and e.step_id = d.step_id and e.item_index = coalesce(d.item_index, -1)
     and e.params_hash = d.params_hash
   left join approvals a on a.id = d.approval_id and a.kind = 'agent_call' and a.params_hash = d.params_hash
-  left join decision_inputs i on i.decision_id = d.id
+  left join decision_inputs i on ${inputsOfDecision}
   left join memberships m on m.organization_id = d.organization_id
     and m.user_id = coalesce(d.requested_by, r.requested_by)
   where d.organization_id = ${organizationId} and d.id = any(${ids}::text[])

@@ -44,13 +44,15 @@ export interface AgentObservationsTable {
   at: Generated<Date>
 }
 
-/** Rows are inserted and deleted, never changed. */
+/** Inputs of the decisions of one transaction, for backtests. */
 export interface DecisionInputsTable {
-  decision_id: string
+  /** The first of its decisions. */
+  id: string
   organization_id: string
+  decision_ids: string[]
   sealed: Buffer
   bytes: number
-  kept_at: Generated<Date>
+  decided_at: Date
 }
 
 export interface ToolPoliciesTable {

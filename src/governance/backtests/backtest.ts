@@ -18,7 +18,7 @@ import { readCall } from '../../calls/agents/classify.ts'
 import { mayDecide } from '../approvals/requirement.ts'
 import { effectiveParams, openParams } from '../runs/values/sealed-params.ts'
 import { UnsealError } from '../sealing/format.ts'
-import { agentInputBinding, decisionInputBinding } from '../sealing/bindings.ts'
+import { agentInputBinding, keptInputsBinding } from '../sealing/bindings.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
 export const mostSamples = 20
@@ -79,12 +79,13 @@ export async function backtestRules(
     const policy = await parts.run(() => withDrafts(saved, drafts, request.besideSaved))
     const { slices, limit } = await listCalls(context.db, organizationId, request)
     const count = createCount(policy, request.besideSaved === null ? null : saved)
+    const last: LastOpened = { id: null, lines: [] }
     for (const ids of slices) {
       // A call whose decision was deleted meanwhile is left out.
       const { rows } = await readBounded(context.db, (trx) => decidedCalls(organizationId, ids).execute(trx))
       for (const call of rows) {
         if (parts.isOver()) return count.result('time')
-        const known = await parts.run(() => openKnown(context.sealer, call, parts))
+        const known = await parts.run(() => openKnown(context.sealer, call, parts, last))
         await parts.run(() => count.add(call, known))
       }
     }
@@ -289,13 +290,28 @@ function verdictByRules(call: DecidedCall): Verdict | null {
 
 const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
 
+/** Calls of one transaction stand one after the other, so the inputs that were opened last are used again. */
+interface LastOpened {
+  id: string | null
+  lines: readonly string[]
+}
+
+async function keptInput(sealer: Sealer, call: DecidedCall, last: LastOpened): Promise<string> {
+  const { kept_id: id, kept_line: line, kept_inputs: sealed } = call
+  if (last.id !== id)
+    last.lines = (await sealer.open(keptInputsBinding(id ?? ''), sealed as Buffer)).split('\n')
+  last.id = id
+  return last.lines[line ?? -1] ?? '{}'
+}
+
 /** Returns a reason if the viewer may not see the parameters, or if rules cannot use them. */
 async function openKnown(
   sealer: Sealer,
   call: DecidedCall,
   viewer: { readonly role: Role },
+  last: LastOpened,
 ): Promise<KnownParams> {
-  const { run_id: runId, step_id: stepId, run_params, agent_params, kept_params } = call
+  const { run_id: runId, step_id: stepId, run_params, agent_params, kept_inputs } = call
   // What groups alone decide is shown to owners too, who say who is in them.
   const approver = call.by_groups ? 'owner' : call.approver
   try {
@@ -312,11 +328,11 @@ async function openKnown(
       }
     }
     const held = call.approval_id !== null && agent_params !== null
-    if (!held && kept_params === null) return 'parameters_not_kept'
+    if (!held && kept_inputs === null) return 'parameters_not_kept'
     if (!mayDecide(viewer.role, approver ?? (held ? 'owner' : 'admin'))) return 'parameters_not_shown'
     const input = held
       ? await sealer.open(agentInputBinding(call.approval_id), agent_params)
-      : await sealer.open(decisionInputBinding(call.id), kept_params as Buffer)
+      : await keptInput(sealer, call, last)
     const { params } = readCall(call.tool, JSON.parse(input) as JsonObject, {})
     return params === null ? 'policy_decided' : { params }
   } catch (error) {

@@ -18,8 +18,7 @@ export const paramsBinding = (key: EffectKey): string => effectId(key)
 export const changeBinding = (approvalId: string): string => `${approvalId}/change`
 /** In the row of the call's approval. */
 export const agentInputBinding = (approvalId: string): string => approvalId
-/** In `decision_inputs`. */
-export const decisionInputBinding = (decisionId: string): string => `${decisionId}/input`
+export const keptInputsBinding = (id: string): string => `${id}/inputs`
 /** What a call would change, as its approvers see it. */
 export const stateBinding = (approvalId: string): string => `${approvalId}/state`
 export const outputBinding = (key: EffectKey): string => `${effectId(key)}/output`

@@ -8,6 +8,7 @@ import {
   fileBinding,
   idempotencyBinding,
   inputsBinding,
+  keptInputsBinding,
   memoryBinding,
   outputBinding,
   paramsBinding,
@@ -145,6 +146,11 @@ export const sealedColumns: readonly SealedColumn[] = [
     also: ['organization_id', 'sealed_version'],
     binding: (row) =>
       triggerBinding(text(row, 'organization_id'), text(row, 'id'), text(row, 'sealed_version')),
+  },
+  {
+    table: 'decision_inputs',
+    column: 'sealed',
+    binding: (row) => keptInputsBinding(text(row, 'id')),
   },
   ofIdempotency('response_body', 'answer'),
   ofIdempotency('made', 'made'),

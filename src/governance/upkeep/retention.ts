@@ -25,8 +25,8 @@ export async function removeOldData(context: Configured): Promise<number> {
     () =>
       sql`
       delete from decision_inputs
-      where decision_id in (select decision_id from decision_inputs
-                            where kept_at < clock_timestamp() - ${days}::float8 * interval '1 day'
+      where id in (select id from decision_inputs
+                            where decided_at < clock_timestamp() - ${days}::float8 * interval '1 day'
                             limit ${inputBatch})`.execute(context.db),
     inputBatch,
   )
@@ -80,7 +80,7 @@ async function removeUnkept(db: Db): Promise<void> {
     () =>
       sql`
       delete from decision_inputs
-      where decision_id in (select i.decision_id from decision_inputs i join organizations o on o.id = i.organization_id
+      where id in (select i.id from decision_inputs i join organizations o on o.id = i.organization_id
                             where o.settings->>'keep_decision_params' in ('held', 'none', 'false')
                             limit ${inputBatch})`.execute(db),
     inputBatch,

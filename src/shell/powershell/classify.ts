@@ -7,7 +7,6 @@ import {
   isQuiet,
   isQuietType,
   readingVerb,
-  runners,
   runningMember,
   senders,
 } from './cmdlets.ts'
@@ -34,17 +33,18 @@ export function readPowerShell(text: string, shell: Shell): void {
 
 /** A path such as `\\host\share` on another machine; `\\.\` and `\\?\` are devices of this one. */
 const remotePath =
-  /(?:(?:^|[=:,;\s])\\\\|^\/\/)(?![.?\\/]|localhost[\\/]|127\.)[\w.\uFFF0\uFFF1-]+[\\/][\w\uFFF0\uFFF1$]/
+  /\\\\[.?]\\UNC\\|(?:(?:^|[=:,;\s])\\\\|^\/\/)(?![.?\\/]|localhost[\\/]|127\.)[\w.\uFFF0\uFFF1-]+[\\/][\w\uFFF0\uFFF1$]/i
 
-const remoteOption = /^-(comp\w*|cn|cims\w*|session|pssess\w*|hostname|vmname|connectionu\w*|sshconn\w*)$/i
+const remoteOption =
+  /^-(tos\w*|froms\w*|comp\w*|cn|cims\w*|session|pssess\w*|hostname|vmname|connectionu\w*|sshconn\w*)$/i
 
 class Session implements Sink {
   readonly #shell: Shell
   readonly #notWhole: () => void
   /** null if it has several values, or one that is not known. */
   readonly #values = new Map<string, string | null>()
-  readonly #aliases = new Map(aliases)
-  readonly #defined = new Set<string>()
+  readonly #aliases = new Map<string, string>()
+  readonly #functions = new Set<string>()
   readonly #texts: string[] = []
 
   constructor(shell: Shell, notWhole: () => void) {
@@ -57,7 +57,7 @@ class Session implements Sink {
   }
 
   defines(name: string): void {
-    this.#defined.add(name.toLowerCase().replace(/^(global|script|local|private):/, ''))
+    this.#functions.add(name.toLowerCase().replace(/^(global|script|local|private):/, ''))
   }
 
   valueOf(name: string): string | undefined {
@@ -95,7 +95,7 @@ class Session implements Sink {
   /** A method of the same name as one that runs code, such as `[guid]::Create`, is known by its type. */
   member(name: string, quiet = false): void {
     if (senders.has(name.toLowerCase())) this.#shell.note('egress', `\`${name}\` sends data out`)
-    else if (!isPlain(name) || (runningMember.test(name) && !quiet))
+    else if (!isPlain(name) || /^setenvironmentvariable$/i.test(name) || (runningMember.test(name) && !quiet))
       this.#shell.note('script', 'it runs code by a method')
   }
 
@@ -103,25 +103,32 @@ class Session implements Sink {
     const [head = '', ...args] = words
     if (head === '' || head === '{}') return
     if (!isPlain(head)) return this.#shell.note('script', 'which program runs is only known when it runs')
-    const lower = head.toLowerCase()
-    const name = (this.#aliases.get(lower) ?? lower).replace(/^[\w.]+\\(?=\w+-\w+$)/, '')
-    if (this.#defined.has(name)) return
+    const name = head.toLowerCase().replace(/^[\w.]+\\(?=\w+-\w+$)/, '')
+    const run = (as: string): void => this.#run(as, as === name ? head : as, args, piped, blocks)
+    // Whether the function or alias is defined when the command runs is not followed, so the name itself counts too.
+    const alias = this.#aliases.get(name)
+    if (alias !== undefined) run(alias)
+    if (this.#functions.has(name) || alias !== undefined)
+      this.#shell.suspects('a name stands for a program that sends data out', () => run(name))
+    else run(aliases.get(name) ?? name)
+  }
+
+  #run(name: string, head: string, args: readonly string[], piped: boolean, blocks: number): void {
     if (senders.has(name) || senders.has(name.replace(/\.exe$/, '')))
       return this.#shell.note('egress', `\`${name}\` sends data out`)
     const special = specials.get(name)
     if (special !== undefined) return special(args, this.#shell, this, blocks)
     const [, verb, noun] = /^([a-z]+)-([\w-]+)$/.exec(name) ?? []
     if (verb === undefined || noun === undefined || !approvedVerb.test(verb))
-      return this.#native(name === lower ? words : [name, ...args], piped)
+      return this.#native([head, ...args], piped)
     this.#cmdlet(name, verb, noun, args, piped)
   }
 
   #cmdlet(name: string, verb: string, noun: string, args: readonly string[], piped: boolean): void {
     if (args.some((arg) => remoteOption.test(arg.split(':')[0] ?? '')))
       this.#shell.note('egress', `\`${name}\` works on another machine`)
-    if (args.some((arg) => /^(alias|function):/i.test(arg)))
+    if (args.some((arg) => /(^|[\\:])(alias|function):/i.test(arg)))
       this.#shell.note('script', 'it changes what a name runs')
-    if (runners.has(name)) return this.#shell.note('script', `\`${name}\` runs code`)
     if (/^(set|add|out|copy|move|new|rename|tee|export)$/.test(verb))
       for (const arg of args) this.#shell.writes(arg)
     if (isQuiet(verb, noun)) return
@@ -222,5 +229,6 @@ const specials: ReadonlyMap<string, Special> = new Map(
     'new-alias': renames,
     'new-object': makesObject,
     'import-module': importsModule,
+    'import-alias': (_, shell) => shell.note('script', 'it changes what a name runs'),
   }),
 )

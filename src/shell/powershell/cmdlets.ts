@@ -20,7 +20,7 @@ const pairs = (text: string): ReadonlyMap<string, string> =>
 /** Aliases whose name is not that of a Unix program that does the same. */
 export const aliases = pairs(`
   %=foreach-object foreach=foreach-object ?=where-object where=where-object select=select-object measure=measure-object
-  group=group-object gc=get-content ac=add-content sc=set-content gci=get-childitem dir=get-childitem gi=get-item
+  group=group-object gc=get-content ac=add-content gci=get-childitem dir=get-childitem gi=get-item
   ni=new-item ri=remove-item si=set-item cpi=copy-item copy=copy-item mi=move-item move=move-item rni=rename-item
   ren=rename-item del=remove-item erase=remove-item rd=remove-item md=new-item gp=get-itemproperty sp=set-itemproperty
   sl=set-location chdir=set-location gl=get-location iex=invoke-expression ii=invoke-item saps=start-process
@@ -30,24 +30,21 @@ export const aliases = pairs(`
   gwmi=get-wmiobject iwmi=invoke-wmimethod ihy=invoke-history r=invoke-history sleep=start-sleep cls=clear-host
   clear=clear-host tee=tee-object sort=sort-object compare=compare-object ipcsv=import-csv epcsv=export-csv
   rv=remove-variable clc=clear-content ogv=out-gridview cvpa=convert-path rvpa=resolve-path pushd=push-location
-  popd=pop-location ls=get-childitem cat=get-content type=get-content rm=remove-item rmdir=remove-item cp=copy-item
-  mv=move-item echo=write-output write=write-output kill=stop-process ps=get-process pwd=get-location cd=set-location
-  man=get-help help=get-help set=set-variable diff=compare-object h=get-history history=get-history`)
+  popd=pop-location dir=get-childitem type=get-content rmdir=remove-item cp=copy-item write=write-output
+  help=get-help h=get-history`)
 
-const verbs = `get set new remove add clear copy move rename join split resolve test select sort group measure compare where
+const verbs = `
+  get set new remove add clear copy move rename join split resolve test select sort group measure compare where
   foreach tee format out write read convert convertto convertfrom import export show wait start stop restart suspend
   resume push pop find install uninstall update save register unregister enable disable compress expand unblock
   protect unprotect debug trace receive limit checkpoint`
-const nouns = `item childitem content itemproperty itempropertyvalue location path object string csv json xml clixml html
-  date random guid member unique variable hash filehash acl alias command help history host culture uiculture credential
-  process service eventlog event winevent counter computerinfo hotfix timezone localuser localgroup localgroupmember
-  module packageprovider package psrepository psresource packagesource installedmodule installedscript installedpsresource
-  ciminstance cimclass wmiobject nettcpconnection netadapter netipaddress netipconfiguration netroute netfirewallrule
-  disk volume partition physicaldisk psdrive psprovider error output warning verbose debug information progress
-  table list wide custom default null file gridview printer archive securestring stringdata markdown
-  transcript sleep job pester scriptanalyzer executionpolicy pssession strictmode psdebug tracesource
-  scheduledtask windowsoptionalfeature appxpackage netudpendpoint dnsclientcache clipboard base64
-  bitlockervolume pssessionoption psreadlineoption psreadlinekeyhandler formatdata typedata runspace uptime`
+const nouns = `
+  item childitem content itemproperty itempropertyvalue location path object string csv json xml clixml html date
+  random guid member unique variable hash filehash acl alias command help history host culture uiculture credential
+  process service eventlog event winevent timezone module packageprovider package psrepository psresource
+  packagesource installedmodule installedscript installedpsresource ciminstance psdrive error output warning verbose
+  debug information progress table list wide custom default null file gridview archive securestring markdown
+  transcript sleep job strictmode psdebug clipboard`
 
 const quietVerbs = new Set(list(verbs))
 const quietNouns = new Set(list(nouns))
@@ -61,13 +58,6 @@ export const approvedVerb =
 /** A cmdlet of an unknown module with such a verb only reads. */
 export const readingVerb =
   /^(get|find|test|measure|select|show|format|convertto|convertfrom|compare|resolve|join|split)$/
-
-/** They have a quiet verb and noun, or are known only by name, and run code or reach another machine. */
-export const runners: ReadonlySet<string> = new Set(
-  list(`
-    add-type invoke-item invoke-history invoke-wmimethod register-scheduledtask new-scheduledtaskaction set-psbreakpoint
-    update-typedata update-formatdata register-wmievent invoke-pester invoke-build invoke-psake invoke-scriptanalyzer`),
-)
 
 /** Types of .NET whose members compute, or work with files and this machine. */
 const quietTypes = new Set(

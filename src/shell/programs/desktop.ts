@@ -76,6 +76,14 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
   ...named('logger', withHost('-n: server=')),
   ...named('pwsh powershell cmd', windows),
   ...named(
+    'schtasks wmic forfiles sc msiexec pcalua installutil odbcconf',
+    when(
+      /^[-/](create|change|run|c|i|package|a|u)$|^(call|create|config)$|^\/node:/i,
+      'script',
+      (name) => `\`${name}\` runs a program`,
+    ),
+  ),
+  ...named(
     'mount mount.nfs mount.cifs mount_nfs mount_smbfs',
     when(/^\/\/[^/]|^[\w.-]+:\//, 'egress', () => '`mount` opens a folder of another machine'),
   ),

@@ -156,7 +156,7 @@ describe('the input of a call that is not held', () => {
   const counted = async () => {
     const { rows } = await readStorageDrift(world.organizationId).execute(server.context.db)
     const kept = await server.context.pool.query(
-      'select count(*)::int as kept from decision_inputs where organization_id = $1',
+      'select coalesce(sum(cardinality(decision_ids)), 0)::int as kept from decision_inputs where organization_id = $1',
       [world.organizationId],
     )
     return { kept: kept.rows[0].kept, drift: Number(rows[0]?.bytes) }
@@ -169,7 +169,7 @@ describe('the input of a call that is not held', () => {
     expect(await counted()).toEqual({ kept: 2, drift: 0 })
     const { rows } = await server.context.pool.query('select sealed from decision_inputs where organization_id = $1', [world.organizationId]) // prettier-ignore
     expect(rows.map(({ sealed }) => sealed.includes('secret.example'))).toEqual([false, false])
-    await asAdmin(server.adminUrl, (client) => client.query(`update decision_inputs set kept_at = now() - interval '31 days' where organization_id = $1 and decision_id = (select min(decision_id) from decision_inputs where organization_id = $1)`, [world.organizationId])) // prettier-ignore
+    await asAdmin(server.adminUrl, (client) => client.query(`update decision_inputs set decided_at = now() - interval '31 days' where organization_id = $1 and id = (select min(id) from decision_inputs where organization_id = $1)`, [world.organizationId])) // prettier-ignore
     await removeOldData(server.context)
     expect(await counted()).toEqual({ kept: 1, drift: 0 })
     await world.change('PATCH', '/governance', { keep_decision_params: 'held' })
