@@ -153,7 +153,6 @@ class Session implements Sink {
 
 type Special = (args: readonly string[], shell: Shell, session: Session, blocks: number) => void
 
-const optionsOnly = /^-[a-z]/i
 /** The values of named parameters, then the words that belong to none. */
 function parameters(args: readonly string[]): {
   named: ReadonlyMap<string, string>
@@ -163,8 +162,8 @@ function parameters(args: readonly string[]): {
   const free: string[] = []
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
-    if (!optionsOnly.test(arg)) free.push(arg)
-    else if (args[at + 1] !== undefined && !optionsOnly.test(args[at + 1] ?? ''))
+    if (!/^-[a-z]/i.test(arg)) free.push(arg)
+    else if (args[at + 1] !== undefined && !/^-[a-z]/i.test(args[at + 1] ?? ''))
       named.set(arg.slice(1).toLowerCase(), args[++at] ?? '')
     else named.set(arg.slice(1).toLowerCase(), '')
   }

@@ -14,11 +14,9 @@ export const senders: ReadonlySet<string> = new Set(
     microsoft.xmlhttp internetexplorer.application bitsadmin certreq finger plink winscp psftp azcopy`),
 )
 
-const pairs = (text: string): ReadonlyMap<string, string> =>
-  new Map(list(text).map((pair) => pair.split('=') as [string, string]))
-
 /** Aliases whose name is not that of a Unix program that does the same. */
-export const aliases = pairs(`
+export const aliases: ReadonlyMap<string, string> = new Map(
+  list(`
   %=foreach-object foreach=foreach-object ?=where-object where=where-object select=select-object measure=measure-object
   group=group-object gc=get-content ac=add-content gci=get-childitem dir=get-childitem gi=get-item
   ni=new-item ri=remove-item si=set-item cpi=copy-item copy=copy-item mi=move-item move=move-item rni=rename-item
@@ -31,7 +29,8 @@ export const aliases = pairs(`
   clear=clear-host tee=tee-object sort=sort-object compare=compare-object ipcsv=import-csv epcsv=export-csv
   rv=remove-variable clc=clear-content ogv=out-gridview cvpa=convert-path rvpa=resolve-path pushd=push-location
   popd=pop-location dir=get-childitem type=get-content rmdir=remove-item cp=copy-item write=write-output
-  help=get-help h=get-history`)
+  help=get-help h=get-history`).map((pair) => pair.split('=') as [string, string]),
+)
 
 const verbs = `
   get set new remove add clear copy move rename join split resolve test select sort group measure compare where
