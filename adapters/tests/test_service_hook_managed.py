@@ -10,6 +10,7 @@ from unittest import mock
 
 from countersign.hook import organization as checked
 from countersign.hook.clients import client_named
+from countersign.hook.clients.claude import MODS
 from countersign.hook.doctor import copilot
 from countersign.hook.doctor.findings import Findings
 from countersign.hook.doctor.tries import try_service
@@ -87,6 +88,8 @@ class Managed(unittest.TestCase):
         for client, steps, value in (
             ("claude", ("disableSkillShellExecution",), None),
             ("claude", ("disableSkillShellExecution",), False),
+            ("claude", MODS, None),
+            ("claude", MODS, False),
             ("claude", ("allowManagedHooksOnly",), None),
             ("claude", ("requiredMinimumVersion",), None),
             ("claude", ("requiredMinimumVersion",), "2.1.294"),

@@ -195,13 +195,13 @@ test('the commands in docs/agents.md do what the page says', async () => {
     last: 'Clean up',
   })
   const [, rule, installed, byHand, tried, starter, ...more] = outputs
-  const [own, key, curl, ls, removed, cleaned] = outputs.slice(15)
+  const [own, key, curl, ls, removed, cleaned] = outputs.slice(16)
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/\nworks$/)
   expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(5)
   expectShownParts([installed, tried, starter, removed])
-  const exact = [rule, byHand, ...more.slice(0, 9), own, key, cleaned]
+  const exact = [rule, byHand, ...more.slice(0, 10), own, key, cleaned]
   expect(exact).toEqual(shownOutputs('docs/agents.md'))
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')

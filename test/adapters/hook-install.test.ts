@@ -137,6 +137,7 @@ describe.each(clients)('%s', (client) => {
         requiredMinimumVersion: '2.1.295',
         allowManagedHooksOnly: true,
         disableSkillShellExecution: true,
+        pluginConfigs: { 'cc-plugin-sec-default@builtin': { options: { allowManagedModsOnly: true } } },
       })
     }
     if (client === 'codex') expect(settings).toMatch(/^unified_exec = false {2}# countersign$/m)

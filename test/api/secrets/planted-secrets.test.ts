@@ -103,7 +103,7 @@ function* planted({ body, query, fields, parameters }: Form): Generator<Planted>
  * exist already, addresses that cannot be invited, and values that must come from a fixed list.
  */
 const names =
-  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|run_values|loosening|deputy|role_map|default_role|kind|mine|decided|people|table|include_archived|all|period|scope|risk|channel|state|order|events|emails|from|version|on_repeat|unknown_outcomes)(\.\d+)?$/
+  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|default_agent_access|keep_decision_params|run_values|loosening|deputy|role_map|default_role|kind|mine|decided|people|table|include_archived|all|period|scope|risk|channel|state|order|events|emails|from|version|on_repeat|unknown_outcomes)(\.\d+)?$/
 
 const namesOf = (schema: z.ZodType | undefined): string[] => [
   ...(schema instanceof z.ZodObject ? Object.keys(schema.shape) : []),

@@ -6,6 +6,9 @@ from ..client import Client
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
 MINIMUM = "2.1.295"
+# A mod is JavaScript inside the client: it starts programs without a call, and no hook is asked about them. With this
+# option, only mods of the organization load (Claude Code 2.1.287 and later).
+MODS = ("pluginConfigs", "cc-plugin-sec-default@builtin", "options", "allowManagedModsOnly")
 
 
 class Claude(Client):
@@ -46,6 +49,7 @@ class Claude(Client):
             ("allowManagedHooksOnly",): True,
             # A skill's own shell commands run before the model reads the skill, and no hook is asked about them.
             ("disableSkillShellExecution",): True,
+            MODS: True,
         }
 
     def command_entry(self, place, python, command):

@@ -50,15 +50,16 @@ class ClaudeChecks(Checks):
                 findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
             return
         options = self.client.options(place, self.client.name, settings)
-        for (name,), wanted in options.items():
-            if settings.get(name) != wanted:
+        for steps, wanted in options.items():
+            name = ".".join(steps)
+            if look_up(settings, steps) != wanted:
                 told = "`%s` is not %s in %s, so users and repositories can get around the hook: run `install` again"
                 findings.fail(told % (name, to_json(wanted).decode("utf-8"), path))
         for more in fragments(path):
             own = settings_or_none(more)
-            for (name,), wanted in options.items():
-                if own is None or own.get(name, wanted) != wanted:
-                    findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, name))
+            for steps, wanted in options.items():
+                if own is None or (steps[0] in own and look_up(own, steps) != wanted):
+                    findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, ".".join(steps)))
 
     def entry(self, one, path, findings):
         if one.get("onFailure") != "block":
