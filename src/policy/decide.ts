@@ -105,10 +105,13 @@ export function decide(policy: CompiledPolicy, call: Call, budget = new Budget()
   }
 }
 
-const needsRule = (policy: CompiledPolicy, { source, needsRule: asked }: Call): boolean =>
-  source === 'agents' && (policy.agentsNeedRule || asked === true)
+/** Whether a rule must allow the call. */
+export const needsRule = (
+  policy: CompiledPolicy,
+  { source, needsRule: asked }: Pick<Call, 'source' | 'needsRule'>,
+): boolean => source === 'agents' && (policy.agentsNeedRule || asked === true)
 
-const withoutAllowRule = (tool: string): Decided =>
+export const withoutAllowRule = (tool: string): Decided =>
   refused(
     noRuleAllows,
     `Agents may make only calls that a rule allows (\`default_agent_access\`), and none allows \`${inOneLine(tool)}\`: ask an admin for a rule with the verdict \`allow\`.`,

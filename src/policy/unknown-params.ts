@@ -1,6 +1,6 @@
 import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
-import { effectOf, type Call } from './decide.ts'
+import { effectOf, needsRule, withoutAllowRule, type Call } from './decide.ts'
 import { evaluate, type Subject } from './evaluate.ts'
 import { knownLabels, type Origins } from './label-sets.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
@@ -35,6 +35,15 @@ export function decideWithoutParams(
     throw error
   }
   const least = strictest(certain)
+  if (needsRule(policy, call) && verdictOf(policy, least) !== 'deny') {
+    const allows = (rules: readonly CompiledRule[]): boolean =>
+      rules.some(({ verdict }) => verdict === 'allow')
+    if (!allows(possible)) {
+      const { verdict, explanation } = withoutAllowRule(call.tool)
+      return { verdict, ruleName: null, explanation }
+    }
+    if (!allows(certain)) return null
+  }
   const verdict = verdictOf(policy, least)
   if (verdict !== verdictOf(policy, strictest(possible))) return null
   if (least === null) return { verdict, ruleName: null, explanation: 'No rule matched the call.' }

@@ -10,7 +10,7 @@ import { inSlices, type LongRequest } from '../rules/long-work.ts'
 import { refuseLargeDrafts } from '../rules/size-limit.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readBounded } from '../page.ts'
-import { decide, type Call, type CompiledPolicy } from '../../policy/decide.ts'
+import { decide, noRuleAllows, type Call, type CompiledPolicy } from '../../policy/decide.ts'
 import type { ToolAccess } from '../../policy/tool-access.ts'
 import { decideWithoutParams, type CertainVerdict } from '../../policy/unknown-params.ts'
 import { Hole } from '../../policy/values.ts'
@@ -288,7 +288,7 @@ function verdictByRules(call: DecidedCall): Verdict | null {
   return call.session_id !== null && call.approval_id !== null ? 'require_approval' : call.verdict
 }
 
-const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate'])
+const reasonsWithoutRule = new Set(['no rule matched', 'call too large to evaluate', noRuleAllows])
 
 /** Calls of one transaction stand one after the other, so the inputs that were opened last are used again. */
 interface LastOpened {
@@ -356,7 +356,9 @@ function replay(policy: ReplayPolicy, call: DecidedCall, known: KnownParams): Ce
     params: source === 'workflows' ? params : null,
   })
   if (refusal !== null) return refusal.isCertain || typeof known !== 'string' ? 'policy_decided' : known
-  const asked = { source, tool, sideEffect, destination, labels } as const
+  // Whose agents need a rule that allows each call may have changed since.
+  const needsRule = call.reason === noRuleAllows
+  const asked = { source, tool, sideEffect, destination, labels, needsRule } as const
   if (typeof known === 'string') return decideWithoutParams(policy.compiled, asked) ?? known
   return decide(policy.compiled, { ...asked, ...known })
 }

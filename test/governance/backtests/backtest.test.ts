@@ -257,6 +257,21 @@ describe('calls of agents', () => {
     expect(await backtest([only], { since })).toMatchObject(undecided('parameters_not_kept'))
   })
 
+  test('that no rule allowed pass with a rule that allows them', async () => {
+    await engine.settings({ default_agent_access: 'deny' })
+    await ask('WebFetch', { url: 'https://evil.net' })
+    const allows = { name: 'fetch', verdict: 'allow', tools: ['WebFetch'] }
+    const some = { ...allows, params: [{ param: 'url', operator: 'domain_in', value: ['acme.com'] }] }
+    expect(await backtest([some])).toMatchObject({ examined: 1, changed: 0, not_replayable: [] })
+    await shouldChange('deny->allow', [allows])
+    await engine.settings({ keep_decision_params: 'held' })
+    const since = await now()
+    await ask('WebFetch', { url: 'https://evil.net' })
+    expect(await backtest([some], { since })).toMatchObject(undecided('parameters_not_kept'))
+    expect(await backtest([], { since })).toMatchObject({ changed: 0, not_replayable: [] })
+    await engine.settings({ keep_decision_params: 'all', default_agent_access: 'allow' })
+  })
+
   test('that were allowed are decided without their input, where no parameter matters and none was kept', async () => {
     await engine.settings({ keep_decision_params: 'held' })
     await ask('WebFetch', { url: 'https://evil.net' })
