@@ -280,7 +280,7 @@ describe('storage counters', () => {
 
 /** Columns whose values are short. The fixed allowance per row covers these columns. */
 const bounded =
-  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking|author_roles|destination|value_version|target_version|seats|readers|title|for_user|answered_for|slug|poll_of|rerun_of|chain|steps_anew|on_repeat|reused_from|repeats|revision|may_edit|touches|tools)$/
+  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking|author_roles|destination|value_version|target_version|seats|readers|title|for_user|answered_for|slug|poll_of|rerun_of|chain|steps_anew|on_repeat|reused_from|repeats|revision|may_edit|touches|tools|default_agent_access)$/
 
 test('every column that can grow is counted for its table', async () => {
   const { rows } = await engine.context.pool.query<{ table: string; column: string }>(
